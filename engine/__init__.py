@@ -1,0 +1,73 @@
+"""Weft: a GPU physics engine in Python, where every step is a kernel.
+
+Kernel programming (names as in NVIDIA Warp): kernel, func, struct, table, launch, array, vec3, tid, …
+Physics (names as in Newton): sim.ModelBuilder, sim.Simulation, load, restore. docs/ holds the language and the state.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from engine import errors
+from engine.compiler import lang
+from engine.compiler.lang import (
+    bool_,
+    constant,
+    float16,
+    float32,
+    float64,
+    func,
+    int8,
+    int16,
+    int32,
+    int64,
+    kernel,
+    static,
+    struct,
+    tid,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from engine.config import config
+from engine.context import *  # noqa: F403  (the context package's __all__ is the list)
+from engine.context import __all__ as _context_names
+from engine.errors import CompileError, DeviceError, Error, LaunchError, SceneError, SimulationError
+
+if TYPE_CHECKING:
+    from engine import debug, geom, plugin, sim, stream, timer
+    from engine.sim.load import load
+    from engine.sim.simulation import restore
+
+__version__ = "0.1.0"
+
+# modules and functions that are imported when first used: physics is not needed to launch a kernel
+_MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors")
+_FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation"}
+
+__all__ = [
+    "CompileError", "DeviceError", "Error", "LaunchError", "SceneError", "SimulationError", "bool_", "config", "constant",
+    "debug", "errors", "float16", "float32", "float64", "func", "geom", "int8", "int16", "int32", "int64", "kernel", "load",
+    "plugin", "restore", "sim", "static", "stream", "struct", "tid", "timer", "uint8", "uint16", "uint32", "uint64",
+    *_context_names,
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Modules and functions on first use, then the rest of the kernel vocabulary (sqrt, dot, vec3, atomic_add, …)."""
+    if name in _MODULES:
+        return importlib.import_module(f"engine.{name}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    try:
+        value = getattr(lang, name)
+    except AttributeError:
+        raise AttributeError(f"module 'engine' has no attribute '{name}'") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *dir(lang)})

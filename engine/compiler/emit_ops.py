@@ -1,0 +1,264 @@
+"""LLVM text of the elementwise primitives, one entry for each; `ops.py` says what they mean.
+
+An entry takes the emitter, the type and the operands as text, and returns the result as text. Nothing here is undefined
+for any operand: divisors are made safe first (a trap would kill the process), shift counts are masked, float to integer
+saturates.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from engine.compiler.types import Scalar
+
+LLVM_TYPES = {"bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "i8", "uint16": "i16",
+              "uint32": "i32", "uint64": "i64", "float16": "half", "float32": "float", "float64": "double"}  # fmt: skip
+
+
+class Emitter(Protocol):
+    """What an entry needs of the emitter that calls it."""
+
+    def value(self, text: str) -> str:
+        """Appends `%new = text`; returns the new name."""
+
+    def intrinsic(self, name: str, result: str, *typed: str) -> str:
+        """Appends a call; each of `typed` is "type operand"."""
+
+
+Entry = Callable[[Emitter, Scalar, list[str]], str]
+
+
+def literal(t: Scalar, value: Any) -> str:
+    """A constant as LLVM writes it: exact bits for floats, which hexadecimal of the double gives."""
+    if t.kind == "b":
+        return "true" if value else "false"
+    if t.kind != "f":
+        value = int(value)
+        return str(value - (1 << t.bits) if t.kind == "u" and value >> (t.bits - 1) else value)
+    value = float(value)
+    if t.bits == 16:
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    if t.bits == 32 and not math.isnan(value):
+        value = _single(value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def _single(value: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _number(text: str) -> float | int | None:
+    """The constant that an operand's text spells, or None for a run-time value."""
+    if text[0] == "%":
+        return None
+    if text.startswith("0x"):
+        return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
+    return {"true": 1, "false": 0}.get(text) if text[0] in "tf" else int(text)
+
+
+def _binary(whole: str, real: str = "", unsigned: str = "") -> Entry:
+    names = {"i": whole, "b": whole, "u": unsigned or whole, "f": real}
+
+    def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
+        return e.value(f"{names[t.kind]} {LLVM_TYPES[t.name]} {v[0]}, {v[1]}")
+
+    return emit
+
+
+def _compare(whole: str, real: str, unsigned: str = "") -> Entry:
+    return _binary(f"icmp {whole}", f"fcmp {real}", f"icmp {unsigned or whole}")
+
+
+def _float_call(name: str, arity: int) -> Entry:
+    def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
+        lt = LLVM_TYPES[t.name]
+        return e.intrinsic(f"llvm.{name}.f{t.bits}", lt, *[f"{lt} {x}" for x in v[:arity]])
+
+    return emit
+
+
+def _negate(e: Emitter, t: Scalar, v: list[str]) -> str:
+    lt = LLVM_TYPES[t.name]
+    return e.value(f"fneg {lt} {v[0]}" if t.is_float else f"sub {lt} 0, {v[0]}")
+
+
+def _absolute(e: Emitter, t: Scalar, v: list[str]) -> str:
+    if t.is_float:
+        return _float_call("fabs", 1)(e, t, v)
+    lt = LLVM_TYPES[t.name]
+    return e.intrinsic(f"llvm.abs.{lt}", lt, f"{lt} {v[0]}", "i1 false")
+
+
+def _not(e: Emitter, t: Scalar, v: list[str]) -> str:
+    return e.value(f"xor {LLVM_TYPES[t.name]} {v[0]}, {'true' if t.kind == 'b' else '-1'}")
+
+
+def _count_bits(name: str, *extra: str) -> Entry:
+    def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
+        lt = LLVM_TYPES[t.name]
+        return e.intrinsic(f"llvm.{name}.{lt}", lt, f"{lt} {v[0]}", *extra)
+
+    return emit
+
+
+def _shift(signed: str, unsigned: str) -> Entry:
+    def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
+        lt, count = LLVM_TYPES[t.name], _number(v[1])
+        masked = str(int(count) & (t.bits - 1)) if count is not None else e.value(f"and {lt} {v[1]}, {t.bits - 1}")
+        return e.value(f"{signed if t.kind == 'i' else unsigned} {lt} {v[0]}, {masked}")
+
+    return emit
+
+
+# integer division
+
+
+def _safe_divisor(e: Emitter, t: Scalar, b: str) -> tuple[str, str, str]:
+    """(divisor that cannot trap, truth "b is 0" or "", truth "b is -1" or ""); "" means known to be false."""
+    lt, constant = LLVM_TYPES[t.name], _number(b)
+    if constant is not None and constant not in (0, -1):
+        return b, "", ""
+    zero = e.value(f"icmp eq {lt} {b}, 0")
+    if t.kind == "u":
+        return e.value(f"select i1 {zero}, {lt} 1, {lt} {b}"), zero, ""
+    minus = e.value(f"icmp eq {lt} {b}, -1")
+    bad = e.value(f"or i1 {zero}, {minus}")
+    return e.value(f"select i1 {bad}, {lt} 1, {lt} {b}"), zero, minus
+
+
+def _finish_quotient(e: Emitter, t: Scalar, a: str, quotient: str, zero: str, minus: str) -> str:
+    lt = LLVM_TYPES[t.name]
+    if minus:
+        negative = e.value(f"sub {lt} 0, {a}")  # wraps for INT_MIN
+        quotient = e.value(f"select i1 {minus}, {lt} {negative}, {lt} {quotient}")
+    return e.value(f"select i1 {zero}, {lt} 0, {lt} {quotient}") if zero else quotient
+
+
+def _divide(e: Emitter, t: Scalar, v: list[str]) -> str:
+    lt = LLVM_TYPES[t.name]
+    if t.is_float:
+        return e.value(f"fdiv {lt} {v[0]}, {v[1]}")
+    safe, zero, minus = _safe_divisor(e, t, v[1])
+    quotient = e.value(f"{'udiv' if t.kind == 'u' else 'sdiv'} {lt} {v[0]}, {safe}")
+    return _finish_quotient(e, t, v[0], quotient, zero, minus)
+
+
+def _remainder_is_opposite(e: Emitter, lt: str, remainder: str, divisor: str) -> str:
+    """Whether truncation and floor differ: the remainder is not 0 and its sign is not the divisor's."""
+    nonzero = e.value(f"icmp ne {lt} {remainder}, 0")
+    mixed = e.value(f"xor {lt} {remainder}, {divisor}")
+    opposite = e.value(f"icmp slt {lt} {mixed}, 0")
+    return e.value(f"and i1 {nonzero}, {opposite}")
+
+
+def _floor_divide(e: Emitter, t: Scalar, v: list[str]) -> str:
+    if t.kind == "u":
+        return _divide(e, t, v)
+    lt = LLVM_TYPES[t.name]
+    safe, zero, minus = _safe_divisor(e, t, v[1])
+    quotient = e.value(f"sdiv {lt} {v[0]}, {safe}")
+    remainder = e.value(f"srem {lt} {v[0]}, {safe}")
+    lower = _remainder_is_opposite(e, lt, remainder, safe)
+    step = e.value(f"sext i1 {lower} to {lt}")
+    quotient = e.value(f"add {lt} {quotient}, {step}")
+    return _finish_quotient(e, t, v[0], quotient, zero, minus)
+
+
+def _modulo(e: Emitter, t: Scalar, v: list[str]) -> str:
+    lt = LLVM_TYPES[t.name]
+    safe, zero, _ = _safe_divisor(e, t, v[1])  # the remainder by 1 is 0, right for -1 and 0, too
+    if t.kind == "u":
+        return e.value(f"urem {lt} {v[0]}, {safe}")
+    remainder = e.value(f"srem {lt} {v[0]}, {safe}")
+    lower = _remainder_is_opposite(e, lt, remainder, safe)
+    step = e.value(f"select i1 {lower}, {lt} {safe}, {lt} 0")
+    return e.value(f"add {lt} {remainder}, {step}")
+
+
+# smaller and larger
+
+
+def _chosen(test: str, e: Emitter, lt: str, a: str, b: str) -> str:
+    truth = e.value(f"{test} {lt} {a}, {b}")
+    return e.value(f"select i1 {truth}, {lt} {a}, {lt} {b}")
+
+
+def _select_extreme(whole: str, unsigned: str, real: str) -> Entry:
+    tests = {"i": f"icmp {whole}", "u": f"icmp {unsigned}", "f": f"fcmp {real}"}
+    return lambda e, t, v: _chosen(tests[t.kind], e, LLVM_TYPES[t.name], v[0], v[1])
+
+
+def _extreme(name: str) -> Entry:
+    """min or max: a NaN operand is ignored and -0 < +0. Written out, because LLVM's own form branches on x86."""
+    less, join = ("olt", "or") if name == "min" else ("ogt", "and")
+
+    def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
+        lt = LLVM_TYPES[t.name]
+        if not t.is_float:
+            sign = "s" if t.kind == "i" else "u"
+            return e.intrinsic(f"llvm.{sign}{name}.{lt}", lt, f"{lt} {v[0]}", f"{lt} {v[1]}")
+        a, b = v
+        if _number(a) is not None:
+            a, b = b, a
+        constant = _number(b)
+        if constant is not None and not math.isnan(constant):
+            # a zero constant of the losing sign must give way to the other zero
+            gives_way = constant == 0 and (math.copysign(1.0, constant) > 0) == (name == "min")
+            return _chosen(f"fcmp {less.replace('t', 'e') if gives_way else less}", e, lt, a, b)
+        it = f"i{t.bits}"
+        chosen = _chosen(f"fcmp {less}", e, lt, a, b)  # b, when a is NaN
+        equal = e.value(f"fcmp oeq {lt} {a}, {b}")
+        bits = [e.value(f"bitcast {lt} {x} to {it}") for x in (a, b)]
+        joined = e.value(f"{join} {it} {bits[0]}, {bits[1]}")
+        zero = e.value(f"bitcast {it} {joined} to {lt}")
+        chosen = e.value(f"select i1 {equal}, {lt} {zero}, {lt} {chosen}")
+        lost = e.value(f"fcmp uno {lt} {b}, {b}")
+        return e.value(f"select i1 {lost}, {lt} {a}, {lt} {chosen}")
+
+    return emit
+
+
+TABLE: dict[str, Entry] = {
+    "add": _binary("add", "fadd"), "sub": _binary("sub", "fsub"), "mul": _binary("mul", "fmul"), "div": _divide,
+    "floordiv": _floor_divide, "mod": _modulo, "neg": _negate, "abs": _absolute, "sqrt": _float_call("sqrt", 1),
+    "fma": _float_call("fma", 3), "floor": _float_call("floor", 1), "ceil": _float_call("ceil", 1),
+    "trunc": _float_call("trunc", 1), "rint": _float_call("roundeven", 1), "copysign": _float_call("copysign", 2),
+    "min": _extreme("min"), "max": _extreme("max"), "select_min": _select_extreme("slt", "ult", "olt"),
+    "select_max": _select_extreme("sgt", "ugt", "ogt"), "and": _binary("and"), "or": _binary("or"), "xor": _binary("xor"),
+    "not": _not, "shl": _shift("shl", "shl"), "shr": _shift("ashr", "lshr"), "popcount": _count_bits("ctpop"),
+    "clz": _count_bits("ctlz", "i1 false"), "eq": _compare("eq", "oeq"), "ne": _compare("ne", "une"),
+    "lt": _compare("slt", "olt", "ult"), "le": _compare("sle", "ole", "ule"), "gt": _compare("sgt", "ogt", "ugt"),
+    "ge": _compare("sge", "oge", "uge"),
+}  # fmt: skip
+
+
+def cast(e: Emitter, source: Scalar, to: Scalar, v: str) -> str:
+    """`cast` between any two scalar types; float16 goes through float32."""
+    if source == to:
+        return v
+    if source.kind == "f" and source.bits == 16 and to.name != "float32":
+        v, source = e.value(f"fpext half {v} to float"), _FLOAT32
+    a, b = LLVM_TYPES[source.name], LLVM_TYPES[to.name]
+    if to.kind == "b":
+        return e.value(f"fcmp une {a} {v}, {literal(source, 0.0)}" if source.is_float else f"icmp ne {a} {v}, 0")
+    if source.is_float and to.is_float:
+        return e.value(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {a} {v} to {b}")
+    if source.is_float:
+        sign = "s" if to.kind == "i" else "u"
+        return e.intrinsic(f"llvm.fpto{sign}i.sat.{b}.f{source.bits}", b, f"{a} {v}")
+    if to.is_float:
+        return e.value(f"{'sitofp' if source.kind == 'i' else 'uitofp'} {a} {v} to {b}")
+    if to.bits == source.bits:
+        return v
+    if to.bits < source.bits:
+        return e.value(f"trunc {a} {v} to {b}")
+    return e.value(f"{'sext' if source.kind == 'i' else 'zext'} {a} {v} to {b}")
+
+
+_FLOAT32 = Scalar("float32", "f", 32)

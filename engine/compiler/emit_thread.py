@@ -1,0 +1,470 @@
+"""Emits MIR as LLVM text in the thread shape: a loop over thread indices around scalar code (MIR to LLVM).
+
+    void name(ptr params, i64 begin, i64 end):   for i in [begin, end): the kernel's body for thread i
+
+`params` is the packed launch: four int64 dimensions, then 8 bytes for each used leaf of the parameters (`ABI`). All of
+it is read once, before the loop. Slots become allocas of the entry block, which LLVM turns into SSA values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.compiler import emit_ops
+from engine.compiler.emit_ops import LLVM_TYPES, literal
+from engine.compiler.ir import Function, Op, Region
+from engine.compiler.ops import ELEMENTWISE
+from engine.compiler.types import LocalArray, Path, Pointer, Scalar, Type, int64
+from engine.errors import CompileError, InternalError
+
+DIMS_BYTES = 32  # the launch dimensions, before the slots
+SLOT_BYTES = 8
+MAX_DIMS = 4
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One 8-byte place in the parameter block."""
+
+    param: int  # index of the kernel parameter
+    path: Path  # which of its leaves, as in `types.leaves`
+    type: Type
+    offset: int  # bytes from the start of the block
+
+
+@dataclass(frozen=True)
+class ABI:
+    """How a launch packs its parameters: dimensions in bytes 0 … 31, then the slots."""
+
+    slots: tuple[Slot, ...]
+
+    @property
+    def size(self) -> int:
+        return DIMS_BYTES + SLOT_BYTES * len(self.slots)
+
+
+def abi(fn: Function) -> ABI:
+    """The parameter block of a MIR kernel."""
+    return ABI(
+        tuple(
+            Slot(p.attrs["index"], p.attrs["path"], p.type, DIMS_BYTES + SLOT_BYTES * k)
+            for k, p in enumerate(fn.params)
+        )
+    )
+
+
+def emit(fn: Function, symbol: str) -> str:
+    """The LLVM module, as text, with the range function named `symbol`.
+
+    Raises `CompileError` for a feature that this shape lacks: LLVM itself would end the process.
+    """
+    check_features(fn)
+    return _Thread(fn).module(symbol)
+
+
+def check_features(fn: Function) -> None:
+    """Refuses what LLVM cannot select on a CPU, with the place in the user's source."""
+    for op in fn.body.walk():
+        kind = op.kind
+        reason = ""
+        if kind in ELEMENTWISE:
+            t = op.operands[0].type
+            if t.kind == "f" and t.bits == 16:  # type: ignore[attr-defined]
+                reason = "arithmetic on float16 is not supported yet: cast to float32 first"
+        elif kind == "cast":
+            a, b = op.operands[0].type, op.type
+            if b.name == "float16" and a.name not in ("float32", "float16"):  # type: ignore[attr-defined]
+                reason = f"cannot cast {a!r} to float16 yet: cast to float32 first"
+        elif kind == "atomic":
+            t = op.type
+            if t.kind == "b" or t.kind == "f" and (t.bits == 16 or op.attrs["op"] in ("and", "or", "xor")):  # type: ignore[attr-defined]
+                reason = f"atomic_{op.attrs['op']} is not defined on {t!r}"
+        elif kind not in _STRUCTURE:
+            raise InternalError(f"emit_thread has no rule for `{kind}`")
+        if reason:
+            line = (op.loc.line, op.loc.column + 1) if op.loc else (fn.line, None)
+            raise CompileError(reason, filename=fn.file or "<kernel>", lineno=line[0], offset=line[1])
+
+
+class _Thread:
+    def __init__(self, fn: Function):
+        self.fn = fn
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        self.names: dict[Op, str] = {}
+        self.declarations: dict[str, str] = {}
+        self.scopes: dict[Op, str] = {}
+        self.metadata: list[str] = []
+        self.counter = 0
+        self.labels = 0
+        self.indices: dict[tuple[int, int], str] = {}  # (ndim, axis) → this thread's index
+        # Unrolling by a run-time trip count triples the time to compile and is worth next to nothing here.
+        self.once = self.node('!{!"llvm.loop.unroll.disable"}')
+        self.whole = self.node('!{!"llvm.loop.unroll.runtime.disable"}')
+        self.thread_loop = self.loop_node(self.once)
+
+    # the module
+
+    def module(self, symbol: str) -> str:
+        self.parameters()
+        self.alias_scopes()
+        self.thread_indices()
+        self.region(self.fn.body)
+        head = [f"define void @{symbol}(ptr noalias readonly %params, i64 %begin, i64 %end) nounwind {{", "entry:"]
+        loop = ["  %some = icmp slt i64 %begin, %end", "  br i1 %some, label %thread, label %done", "thread:",
+                "  %i = phi i64 [ %begin, %entry ], [ %i.next, %next ]"]  # fmt: skip
+        tail = ["  br label %next", "next:", "  %i.next = add nsw i64 %i, 1", "  %more = icmp slt i64 %i.next, %end",
+                f"  br i1 %more, label %thread, label %done, !llvm.loop {self.thread_loop}", "done:", "  ret void", "}"]  # fmt: skip
+        tail += [*self.declarations.values(), *self.metadata]
+        return "\n".join([*head, *self.entry, *loop, *self.lines, *tail, ""])
+
+    def parameters(self) -> None:
+        for slot, p in zip(abi(self.fn).slots, self.fn.params, strict=True):
+            self.names[p] = self.parameter(slot.offset, self.memory_type(p.type), p.type)
+
+    def parameter(self, offset: int, memory: str, t: Type) -> str:
+        """Loads a slot of the parameter block in the entry."""
+        place, name = self.new_name(), self.new_name()
+        align = 8 if offset < DIMS_BYTES or isinstance(t, Pointer) else t.size  # type: ignore[attr-defined]
+        self.entry.append(f"  {place} = getelementptr inbounds i8, ptr %params, i64 {offset}")
+        self.entry.append(f"  {name} = load {memory}, ptr {place}, align {align}")
+        if memory == "i8" and t.kind == "b":  # type: ignore[attr-defined]
+            truth = self.new_name()
+            self.entry.append(f"  {truth} = icmp ne i8 {name}, 0")
+            return truth
+        return name
+
+    @staticmethod
+    def memory_type(t: Type) -> str:
+        if isinstance(t, Pointer):
+            return "ptr"
+        return "i8" if t.kind == "b" else LLVM_TYPES[t.name]  # type: ignore[attr-defined]
+
+    def alias_scopes(self) -> None:
+        """Planes of one table never overlap: tell LLVM, so that it may keep values in registers across stores."""
+        tables: dict[int, list[Op]] = {}
+        for p in self.fn.params:
+            if p.attrs["path"][:1] == ("field",):
+                tables.setdefault(p.attrs["index"], []).append(p)
+        for index, planes in tables.items():
+            if len(planes) < 2:
+                continue
+            domain = self.node(f'distinct !{{SELF, !"table {index}"}}')
+            scopes = [self.node(f"distinct !{{SELF, {domain}}}") for _ in planes]
+            for k, p in enumerate(planes):
+                own = self.node(f"!{{{scopes[k]}}}")
+                others = self.node(f"!{{{', '.join(s for j, s in enumerate(scopes) if j != k)}}}")
+                self.scopes[p] = f", !alias.scope {own}, !noalias {others}"
+
+    def node(self, text: str) -> str:
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(f"{name} = {text.replace('SELF', name)}")
+        return name
+
+    def loop_node(self, hint: str) -> str:
+        own = f"!{len(self.metadata)}"
+        return self.node(f"distinct !{{{own}, {hint}}}")
+
+    def thread_indices(self) -> None:
+        """The indices that `tid` ops ask for, computed at the top of the thread; the last axis runs fastest."""
+        wanted = sorted({op.attrs["ndim"] for op in self.fn.body.walk() if op.kind == "tid"})
+        for ndim in wanted:
+            rest = "%i"
+            for axis in range(ndim - 1, 0, -1):
+                extent = self.parameter(SLOT_BYTES * axis, "i64", int64)
+                wide = self.value(f"urem i64 {rest}, {extent}")
+                rest = self.value(f"udiv i64 {rest}, {extent}")
+                self.indices[ndim, axis] = self.value(f"trunc nuw nsw i64 {wide} to i32")
+            # no launch has 2**31 threads along an axis; saying so lets an index widen again for free
+            self.indices[ndim, 0] = self.value(f"trunc nuw nsw i64 {rest} to i32")
+
+    # what the entries of emit_ops use
+
+    def new_name(self) -> str:
+        self.counter += 1
+        return f"%v{self.counter}"
+
+    def value(self, text: str) -> str:
+        self.counter += 1
+        name = f"%v{self.counter}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def intrinsic(self, name: str, result: str, *typed: str) -> str:
+        if name not in self.declarations:
+            types = ", ".join([t.split(" ", 1)[0] for t in typed])
+            self.declarations[name] = f"declare {result} @{name}({types})"
+        return self.value(f"call {result} @{name}({', '.join(typed)})")
+
+    def label(self, name: str) -> str:
+        self.labels += 1
+        return f"{name}{self.labels}"
+
+    def start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+
+    def jump(self, label: str) -> None:
+        self.lines.append(f"  br label %{label}")
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
+
+    # ops
+
+    def region(self, region: Region) -> None:
+        names, table, structure = self.names, emit_ops.TABLE, _STRUCTURE
+        for op in region.ops:
+            kind = op.kind
+            entry = table.get(kind)
+            if entry is not None:
+                operands = [names[v] for v in op.operands]
+                names[op] = entry(self, op.operands[0].type, operands)  # type: ignore[arg-type]
+            else:
+                structure[kind](self, op)
+
+    def const(self, op: Op) -> None:
+        self.names[op] = literal(op.type, op.attrs["value"])  # type: ignore[arg-type]
+
+    def tid(self, op: Op) -> None:
+        self.names[op] = self.indices[op.attrs["ndim"], op.attrs["axis"]]
+
+    def cast(self, op: Op) -> None:
+        v = op.operands[0]
+        self.names[op] = emit_ops.cast(self, v.type, op.type, self.names[v])  # type: ignore[arg-type]
+
+    def bitcast(self, op: Op) -> None:
+        v = op.operands[0]
+        a, b = LLVM_TYPES[v.type.name], LLVM_TYPES[op.type.name]  # type: ignore[attr-defined]
+        self.names[op] = self.names[v] if a == b else self.value(f"bitcast {a} {self.names[v]} to {b}")
+
+    def select(self, op: Op) -> None:
+        c, a, b = (self.names[v] for v in op.operands)
+        lt = self.register_type(op.type)
+        self.names[op] = self.value(f"select i1 {c}, {lt} {a}, {lt} {b}")
+
+    @staticmethod
+    def register_type(t: Type) -> str:
+        return "ptr" if isinstance(t, Pointer) else LLVM_TYPES[t.name]  # type: ignore[attr-defined]
+
+    def slot(self, op: Op) -> None:
+        name = self.names[op] = self.new_name()
+        self.entry.append(f"  {name} = alloca {self.register_type(op.type)}")
+
+    def get(self, op: Op) -> None:
+        self.names[op] = self.value(f"load {self.register_type(op.type)}, ptr {self.names[op.operands[0]]}")
+
+    def set(self, op: Op) -> None:
+        slot, v = op.operands
+        self.lines.append(f"  store {self.register_type(v.type)} {self.names[v]}, ptr {self.names[slot]}")
+
+    # memory
+
+    def local(self, op: Op) -> None:
+        t = op.type
+        assert isinstance(t, LocalArray) and isinstance(t.dtype, Scalar)
+        name = self.names[op] = self.new_name()
+        self.entry.append(f"  {name} = alloca [{t.size} x {self.memory_type(t.dtype)}], align 16")
+        if not op.attrs.get("filled"):
+            self.declarations["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+            size = t.size * t.dtype.size
+            self.lines.append(f"  call void @llvm.memset.p0.i64(ptr align 16 {name}, i8 0, i64 {size}, i1 false)")
+
+    def local_place(self, op: Op) -> tuple[str, Scalar]:
+        array, index = op.operands[:2]
+        t: Scalar = array.type.dtype  # type: ignore[attr-defined]
+        wide = self.wide(index)
+        return self.value(f"getelementptr inbounds {self.memory_type(t)}, ptr {self.names[array]}, i64 {wide}"), t
+
+    def local_load(self, op: Op) -> None:
+        place, t = self.local_place(op)
+        self.names[op] = self.read(place, t, "")
+
+    def local_store(self, op: Op) -> None:
+        place, t = self.local_place(op)
+        self.write(place, t, self.names[op.operands[2]], "")
+
+    def wide(self, index: Op) -> str:
+        """An index as i64 text."""
+        t: Scalar = index.type  # type: ignore[assignment]
+        if index.kind == "const":
+            return str(index.attrs["value"])
+        return emit_ops.cast(self, t, int64, self.names[index])
+
+    def read(self, place: str, t: Scalar, scope: str) -> str:
+        if t.kind == "b":
+            return self.value(f"icmp ne i8 {self.value(f'load i8, ptr {place}, align 1{scope}')}, 0")
+        return self.value(f"load {LLVM_TYPES[t.name]}, ptr {place}, align {t.size}{scope}")
+
+    def write(self, place: str, t: Scalar, v: str, scope: str) -> None:
+        if t.kind == "b":
+            v = self.value(f"zext i1 {v} to i8")
+        self.lines.append(f"  store {self.memory_type(t)} {v}, ptr {place}, align {t.size}{scope}")
+
+    def place(self, op: Op, t: Scalar) -> str:
+        """Address of the accessed scalar."""
+        n, offset = op.attrs["ndim"], op.attrs["offset"]
+        base = self.names[op.operands[0]]
+        indices, strides = op.operands[1 : 1 + n], op.operands[1 + n : 1 + 2 * n]
+        if n == 1 and not offset and strides[0].kind == "const" and strides[0].attrs["value"] == t.size:
+            return self.value(f"getelementptr inbounds {self.memory_type(t)}, ptr {base}, i64 {self.wide(indices[0])}")
+        total = ""
+        for index, stride in zip(indices, strides, strict=True):
+            term = self.value(f"mul nsw i64 {self.wide(index)}, {self.names[stride]}")
+            total = self.value(f"add nsw i64 {total}, {term}") if total else term
+        element = self.value(f"getelementptr inbounds i8, ptr {base}, i64 {total}")
+        return self.value(f"getelementptr inbounds i8, ptr {element}, i64 {offset}") if offset else element
+
+    def load(self, op: Op) -> None:
+        t: Scalar = op.type  # type: ignore[assignment]
+        self.names[op] = self.read(self.place(op, t), t, self.scopes.get(op.operands[0], ""))
+
+    def store(self, op: Op) -> None:
+        v = op.operands[-1]
+        t: Scalar = v.type  # type: ignore[assignment]
+        self.write(self.place(op, t), t, self.names[v], self.scopes.get(op.operands[0], ""))
+
+    def address(self, op: Op) -> None:
+        p, offset = (self.names[v] for v in op.operands)
+        self.names[op] = self.value(f"getelementptr i8, ptr {p}, i64 {offset}")
+
+    def atomic(self, op: Op) -> None:
+        t: Scalar = op.type  # type: ignore[assignment]
+        place, lt, name = self.place(op, t), LLVM_TYPES[t.name], op.attrs["op"]
+        v = self.names[op.operands[-1]]
+        if name == "cas":
+            old = self.exchange(place, t, self.names[op.operands[-2]], v)[0]
+        elif t.is_float and name in ("min", "max"):
+            old = self.update(place, t, v, name)
+        else:
+            word = {"exch": "xchg", "add": "fadd" if t.is_float else "add", "sub": "fsub" if t.is_float else "sub",
+                    "min": "umin" if t.kind == "u" else "min", "max": "umax" if t.kind == "u" else "max"}.get(name, name)  # fmt: skip
+            old = self.value(f"atomicrmw {word} ptr {place}, {lt} {v} monotonic, align {t.size}")
+        self.names[op] = old
+
+    def exchange(self, place: str, t: Scalar, expected: str, new: str) -> tuple[str, str]:
+        """Compare and swap: (old value, whether it was exchanged). Floats compare by their bits."""
+        lt, it = LLVM_TYPES[t.name], f"i{t.bits}"
+        if t.is_float:
+            expected, new = (self.value(f"bitcast {lt} {x} to {it}") for x in (expected, new))
+        pair = self.value(f"cmpxchg ptr {place}, {it} {expected}, {it} {new} monotonic monotonic, align {t.size}")
+        old = self.value(f"extractvalue {{ {it}, i1 }} {pair}, 0")
+        done = self.value(f"extractvalue {{ {it}, i1 }} {pair}, 1")
+        return (self.value(f"bitcast {it} {old} to {lt}") if t.is_float else old), done
+
+    def update(self, place: str, t: Scalar, v: str, name: str) -> str:
+        """Float min and max have no instruction: repeat a compare and swap until no other thread came between."""
+        lt = LLVM_TYPES[t.name]
+        memory = self.new_name()
+        self.entry.append(f"  {memory} = alloca {lt}")
+        first = self.value(f"load atomic {lt}, ptr {place} monotonic, align {t.size}")
+        self.lines.append(f"  store {lt} {first}, ptr {memory}")
+        again, done = self.label("swap"), self.label("swapped")
+        self.jump(again)
+        self.start(again)
+        old = self.value(f"load {lt}, ptr {memory}")
+        found, ok = self.exchange(place, t, old, emit_ops.TABLE[name](self, t, [old, v]))
+        self.lines.append(f"  store {lt} {found}, ptr {memory}")
+        self.branch(ok, done, again)
+        self.start(done)
+        return old
+
+    # control flow
+
+    def if_(self, op: Op) -> None:
+        then, other = op.regions
+        yes, end = self.label("then"), self.label("end")
+        no = self.label("else") if other.ops else end
+        self.branch(self.names[op.operands[0]], yes, no)
+        self.start(yes)
+        self.region(then)
+        self.jump(end)
+        if other.ops:
+            self.start(no)
+            self.region(other)
+            self.jump(end)
+        self.start(end)
+
+    def go_on(self, op: Op, head: str, end: str) -> None:
+        """The latch of a loop: leave when its exit slot is true."""
+        slot = op.attrs.get("exit")
+        if slot is None:
+            self.jump(head)
+        else:
+            self.branch(self.value(f"load i1, ptr {self.names[slot]}"), end, head)
+        if op.kind == "while":  # the back edge of a for is behind its latch
+            self.lines[-1] += f", !llvm.loop {self.loop_node(self.whole)}"
+
+    def while_(self, op: Op) -> None:
+        condition, body = op.regions
+        head, inside, end = self.label("while"), self.label("body"), self.label("end")
+        self.jump(head)
+        self.start(head)
+        for inner in condition.ops[:-1]:
+            self.region(Region([inner]))
+        self.branch(self.names[condition.ops[-1].operands[0]], inside, end)
+        self.start(inside)
+        self.region(body)
+        self.go_on(op, head, end)
+        self.start(end)
+
+    def for_(self, op: Op) -> None:
+        """A range loop. Steps of 1 and -1 count the variable itself, others count trips: no bound can overflow."""
+        start, stop, step = op.operands
+        t: Scalar = start.type  # type: ignore[assignment]
+        lt, sign = LLVM_TYPES[t.name], "s" if t.kind == "i" else "u"
+        by = step.attrs["value"] if step.kind == "const" else None
+        memory = self.new_name()
+        self.entry.append(f"  {memory} = alloca {lt}")
+        head, inside, latch, end = (self.label(name) for name in ("for", "body", "latch", "end"))
+        if by in (1, -1):
+            first, last = self.names[start], self.names[stop]
+        else:
+            first, last = "0", self.trips(op, t)
+        self.lines.append(f"  store {lt} {first}, ptr {memory}")
+        self.jump(head)
+        self.start(head)
+        counter = self.value(f"load {lt}, ptr {memory}")
+        test = f"{sign}lt" if by == 1 else f"{sign}gt" if by == -1 else "ult"
+        self.branch(self.value(f"icmp {test} {lt} {counter}, {last}"), inside, end)
+        self.start(inside)
+        index = op.regions[0].ops[0]
+        self.names[index] = counter
+        if by not in (1, -1):
+            moved = self.value(f"mul {lt} {counter}, {self.names[step]}")
+            self.names[index] = self.value(f"add {lt} {self.names[start]}, {moved}")
+        self.region(Region(op.regions[0].ops[1:]))
+        self.go_on(op, latch, end)
+        self.start(latch)
+        wrap = f"n{sign}w " if by == 1 else "nsw " if by == -1 and sign == "s" else "nuw " if by not in (1, -1) else ""
+        following = self.value(f"add {wrap}{lt} {counter}, {-1 if by == -1 else 1}")
+        self.lines.append(f"  store {lt} {following}, ptr {memory}")
+        self.jump(head)
+        self.lines[-1] += f", !llvm.loop {self.loop_node(self.whole)}"
+        self.start(end)
+
+    def trips(self, op: Op, t: Scalar) -> str:
+        """How often a range runs: ceil((stop - start) / step), 0 for a step of 0. Exact as an unsigned number."""
+        start, stop, step = (self.names[v] for v in op.operands)
+        lt, sign = LLVM_TYPES[t.name], "s" if t.kind == "i" else "u"
+        up = self.value(f"icmp {sign}gt {lt} {step}, 0")
+        low = self.value(f"select i1 {up}, {lt} {start}, {lt} {stop}")
+        high = self.value(f"select i1 {up}, {lt} {stop}, {lt} {start}")
+        width = step if sign == "u" else self.value(f"select i1 {up}, {lt} {step}, {lt} {self.value(f'sub {lt} 0, {step}')}")
+        runs = self.value(f"icmp {sign}lt {lt} {low}, {high}")
+        nonzero = self.value(f"icmp ne {lt} {step}, 0")
+        some = self.value(f"and i1 {runs}, {nonzero}")
+        safe = self.value(f"select i1 {nonzero}, {lt} {width}, {lt} 1")
+        span = self.value(f"sub {lt} {high}, {low}")
+        whole = self.value(f"udiv {lt} {self.value(f'sub {lt} {span}, 1')}, {safe}")
+        return self.value(f"select i1 {some}, {lt} {self.value(f'add {lt} {whole}, 1')}, {lt} 0")
+
+
+_T = _Thread
+_STRUCTURE: dict[str, Callable[[_Thread, Op], Any]] = {
+    "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "slot": _T.slot,
+    "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
+    "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
+    "while": _T.while_, "index": lambda e, op: None, "condition": lambda e, op: None,
+}  # fmt: skip

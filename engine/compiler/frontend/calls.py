@@ -1,0 +1,169 @@
+"""Call expressions: what is called decides. Functions, primitives, casts, constructors, intrinsics."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from typing import Any
+
+from engine.compiler import ops, types
+from engine.compiler.diagnostics import did_you_mean
+from engine.compiler.frontend.constructors import cast, construct
+from engine.compiler.frontend.context import Lowering, Static, Value, expression, type_of
+from engine.compiler.frontend.functions import call, call_builtin, emit_call, fit, func_of, match_parameters
+from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS
+from engine.compiler.function import Func
+from engine.compiler.ir import Op
+from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
+
+# Python's own functions that mean a primitive
+PYTHON_PRIMITIVES = {builtins.abs: "abs", builtins.min: "min", builtins.max: "max"}
+
+
+@expression(ast.Call)
+def lower_call(ctx: Lowering, node: ast.Call) -> Value:
+    callee = ctx.expression(node.func)
+    if not isinstance(callee, Static):
+        raise ctx.error(node.func, "this is a value, not a function")
+    target = callee.value
+    if getattr(target, "intrinsic", None) == "static":
+        return Static(evaluate_static(ctx, node))
+    args: list[Value] = []
+    for a in node.args:
+        if isinstance(a, ast.Starred):
+            raise ctx.error(a, "'*' in a call is not part of the kernel language")
+        args.append(ctx.expression(a))
+    kwargs = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise ctx.error(node, "'**' in a call is not part of the kernel language")
+        kwargs[keyword.arg] = ctx.expression(keyword.value)
+    return call_target(ctx, target, args, kwargs, node)
+
+
+def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+    """Dispatch on what is called."""
+    match target:
+        case Func():
+            return call(ctx, target, args, kwargs, node)
+        case Builtin():
+            return call_builtin(ctx, target, args, kwargs, node)
+        case LibraryFunction():
+            callee = func_of(target)
+            given = match_parameters(ctx, callee, args, kwargs, node)
+            specs = fit(callee, given)
+            if isinstance(specs, str):
+                raise ctx.error(node, f"{callee.name}(): {specs}")
+            return emit_call(ctx, callee, given, specs, node)
+    intrinsic = getattr(target, "intrinsic", None) or _lookup(PYTHON_INTRINSICS, target)
+    if intrinsic is not None:
+        return INTRINSICS[intrinsic](ctx, args, kwargs, node)
+    name = getattr(target, "primitive", None) or _lookup(PYTHON_PRIMITIVES, target)
+    if name is not None:
+        return primitive(ctx, name, args, node)
+    dtype = target if isinstance(target, types.Scalar) else _lookup(types.PYTHON, target)
+    if dtype is not None:
+        if len(args) != 1 or kwargs:
+            raise ctx.error(node, f"{dtype!r}() takes one argument")
+        return cast(ctx, dtype, args[0], node, python=not isinstance(target, types.Scalar))
+    if isinstance(target, type) and isinstance(getattr(target, "ir_type", None), types.Type):
+        return construct(ctx, target.ir_type, args, kwargs, node)
+    raise not_callable(ctx, target, node)
+
+
+def _lookup(table: dict[Any, Any], key: Any) -> Any:
+    try:
+        return table.get(key)
+    except TypeError:
+        return None
+
+
+def evaluate_static(ctx: Lowering, node: ast.Call) -> Any:
+    """`static(expression)`: evaluated by Python, once, while compiling."""
+    if len(node.args) != 1 or node.keywords:
+        raise ctx.error(node, "static() takes one expression")
+    known = {n: b.value.value for n, b in ctx.bound.items() if isinstance(b.value, Static)}
+    try:
+        return ctx.source.evaluate(node.args[0], known)
+    except Exception as error:  # whatever the user's expression raises becomes a compile error at its place
+        raise ctx.error(node, f"static(): {type(error).__name__}: {error}") from error
+
+
+def primitive(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Value:
+    """A primitive operation; literals take the type of the other operands."""
+    if name in ("cast", "bitcast"):
+        return _retype(ctx, name, args, node)
+    if name == "select":
+        return _select(ctx, args, node)
+    row = ops.ELEMENTWISE[name]
+    if name in ("min", "max") and name in BUILTINS and (len(args) != 2 or not _all_scalars(args)):
+        return call_builtin(ctx, BUILTINS[name], args, {}, node)
+    if len(args) != row.arity:
+        raise ctx.error(node, f"{name}() takes {row.arity} arguments, {len(args)} are given")
+    if all(isinstance(a, Static) and a.is_number for a in args):
+        return _fold(ctx, name, [a.value for a in args if isinstance(a, Static)], node)
+    want = next((types.components(t) for a in args if isinstance(a, Op) and (t := type_of(a))), None)
+    values = [ctx.value(a, node, want[0] if want else None) for a in args]
+    t = values[0].type
+    same = types.components(t)
+    if any(v.type != t for v in values) or not same or same[0].kind not in row.accepts:
+        raise ctx.error(node, f"{name}() does not take ({', '.join(repr(v.type) for v in values)})")
+    return ctx.emit(name, types.bool_ if row.result == "bool" else t, *values, node=node)
+
+
+def _all_scalars(args: list[Value]) -> bool:
+    return all(isinstance(type_of(a), types.Scalar) for a in args)
+
+
+def _fold(ctx: Lowering, name: str, values: list[Any], node: ast.AST) -> Static:
+    """A primitive of literals: in Python's integers, or exactly in float64."""
+    floats = any(isinstance(v, float) for v in values) or ops.ELEMENTWISE[name].accepts == "f"
+    dtype = types.float64 if floats else types.int64
+    try:
+        return Static(ops.fold(name, dtype, values))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ctx.error(node, f"{name}(): {error}") from None
+
+
+def _retype(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Value:
+    """cast(value, type) and bitcast(value, type)."""
+    if len(args) != 2 or not isinstance(args[1], Static):
+        raise ctx.error(node, f"{name}() takes a value and a type")
+    try:
+        dtype = types.of_annotation(args[1].value)
+    except TypeError as error:
+        raise ctx.error(node, str(error)) from None
+    if not isinstance(dtype, types.Scalar):
+        raise ctx.error(node, f"{name}() makes scalars, not {dtype!r}")
+    if name == "cast":
+        return cast(ctx, dtype, args[0], node)
+    value = ctx.value(args[0], node)
+    if not isinstance(value.type, types.Scalar) or value.type.bits != dtype.bits:
+        raise ctx.error(node, f"the bits of {value.type!r} are not those of {dtype!r}: the sizes differ")
+    return ctx.emit("bitcast", dtype, value, node=node)
+
+
+def _select(ctx: Lowering, args: list[Value], node: ast.AST) -> Value:
+    """select(condition, a, b): a where the condition holds."""
+    if len(args) != 3:
+        raise ctx.error(node, "select() takes a condition and two values")
+    condition = ctx.value(args[0], node)
+    ta, tb = type_of(args[1]), type_of(args[2])
+    a, b = ctx.value(args[1], node, tb), ctx.value(args[2], node, ta)
+    if condition.type != types.bool_ or a.type != b.type:
+        raise ctx.error(node, f"select() does not take ({condition.type!r}, {a.type!r}, {b.type!r})")
+    return ctx.emit("select", a.type, condition, a, b, node=node)
+
+
+def not_callable(ctx: Lowering, target: Any, node: ast.Call) -> Exception:
+    """Why a Python object cannot be called in a kernel, with the nearest thing that can."""
+    name = getattr(target, "__name__", repr(target))
+    if getattr(target, "__module__", "") == "math" or getattr(math, name, None) is target or name in BUILTINS:
+        return ctx.error(node, f"'{name}' is a Python function that kernels cannot call",
+                         f"did you mean 'engine.{name}'?" if name in BUILTINS or name in ops.ELEMENTWISE else
+                         did_you_mean(name, BUILTINS))  # fmt: skip
+    if callable(target):
+        return ctx.error(node, f"'{name}' is a Python function that kernels cannot call", "decorate it with @engine.func")
+    return ctx.error(node, f"{target!r} is not a function")
+

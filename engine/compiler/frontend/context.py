@@ -1,0 +1,296 @@
+"""What one lowering carries: the function being built, the names in scope, and how ops are appended.
+
+The visitors of statements and expressions live in the sibling files; each registers the syntax that it lowers in the
+tables STATEMENTS and EXPRESSIONS, so that a newcomer finds the room for a construct by its name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from engine.compiler import ops, types
+from engine.compiler.diagnostics import compile_error, did_you_mean
+from engine.compiler.frontend.names import NameUse
+from engine.compiler.source import Source
+from engine.compiler.ir import Function, Location, Op, Region
+from engine.errors import CompileError
+
+# a statement's visitor gets the statements after it, and returns True if it has lowered them too
+STATEMENTS: dict[type, Callable[[Lowering, Any, list[ast.stmt]], bool | None]] = {}
+EXPRESSIONS: dict[type, Callable[[Lowering, Any], Value]] = {}
+
+
+def statement(node_type: type) -> Callable[[Any], Any]:
+    """Registers the visitor of a statement."""
+    return lambda visitor: STATEMENTS.setdefault(node_type, visitor)
+
+
+def expression(node_type: type) -> Callable[[Any], Any]:
+    """Registers the visitor of an expression."""
+    return lambda visitor: EXPRESSIONS.setdefault(node_type, visitor)
+
+
+@dataclass(frozen=True)
+class Static:
+    """A value known while compiling: a literal, a captured constant, a function, a type, a module."""
+
+    value: Any
+
+    @property
+    def is_number(self) -> bool:
+        return isinstance(self.value, int | float)
+
+
+@dataclass(frozen=True)
+class Several:
+    """A Python tuple of values, some of which may be static."""
+
+    items: tuple[Value, ...]
+
+
+Value = Op | Static | Several
+
+
+@dataclass
+class Binding:
+    """What a local name stands for now: a value that never changes, or a slot."""
+
+    value: Value
+    region: Region
+    is_slot: bool = False
+
+
+class Lowering:
+    """Lowers one function; `region` is where ops go, `bound` the names certain to have a value here."""
+
+    def __init__(self, source: Source, function: Function):
+        self.source = source
+        self.function = function
+        self.region = function.body
+        self.uses = NameUse.of(source.tree)
+        self.bound: dict[str, Binding] = {}
+        self.slots: dict[str, Op] = {}
+        self.slot_count = 0  # slots stand at the start of the body, in order of first use
+        self.terminated = False  # the current path has returned, or left its loop
+        self.has_result = False  # a return statement has fixed the result type
+
+    # --- errors ---------------------------------------------------------------------------------------------------
+
+    def error(self, node: ast.AST, message: str, hint: str = "") -> CompileError:
+        return compile_error(self.source, node, message, hint)
+
+    # --- dispatch -------------------------------------------------------------------------------------------------
+
+    def block(self, body: list[ast.stmt]) -> None:
+        """Lowers statements until one of them ends the path."""
+        for done, node in enumerate(body, 1):
+            if self.terminated:
+                return
+            visitor = STATEMENTS.get(type(node))
+            if visitor is None:
+                raise self.error(node, f"'{_spelling(node)}' is not part of the kernel language")
+            if visitor(self, node, body[done:]):
+                return
+
+    def expression(self, node: ast.expr) -> Value:
+        visitor = EXPRESSIONS.get(type(node))
+        if visitor is None:
+            raise self.error(node, f"{_spelling(node)} is not part of the kernel language")
+        return visitor(self, node)
+
+    # --- ops ------------------------------------------------------------------------------------------------------
+
+    def emit(self, kind: str, type_: types.Type, *operands: Op, node: ast.AST | None = None,
+             regions: tuple[Region, ...] = (), **attrs: Any) -> Op:  # fmt: skip
+        """Appends an op to the current region."""
+        loc = None
+        if node is not None and hasattr(node, "lineno"):
+            loc = Location(node.lineno, node.col_offset + 1)
+        return self.region.append(Op(kind, type_, operands, attrs, regions, loc))
+
+    @contextmanager
+    def inside(self, region: Region) -> Iterator[None]:
+        """Ops go into `region`; names bound and paths ended inside stay inside."""
+        outer = self.region, self.bound, self.terminated
+        self.region, self.bound, self.terminated = region, dict(self.bound), False
+        try:
+            yield
+        finally:
+            self.region, self.bound, self.terminated = outer
+
+    def const(self, value: Any, dtype: types.Scalar, node: ast.AST) -> Op:
+        """A constant of a scalar type; an integer that does not fit is an error."""
+        if dtype.is_int:
+            if isinstance(value, float) and not value.is_integer():
+                raise self.error(node, f"{value!r} is not a whole number, but {dtype!r} is needed", f"write {dtype!r}(…)")
+            low, high = dtype.range
+            if not low <= value <= high:
+                raise self.error(node, f"{value} does not fit {dtype!r} ({low} … {high})")
+            value = int(value)
+        elif dtype.is_float:
+            value = float(value)
+        else:
+            value = bool(value)
+        return self.emit("const", dtype, node=node, value=value)
+
+    def value(self, v: Value, node: ast.AST, want: types.Type | None = None) -> Op:
+        """`v` as a run-time value; a literal takes the scalar type `want`, else int32, float32 or bool."""
+        if isinstance(v, Op):
+            return v
+        if isinstance(v, Several):
+            items = [self.value(item, node) for item in v.items]
+            return self.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
+        t = static_type(v.value)
+        if t is None:
+            raise self.error(node, f"{_describe(v.value)} is not a value that a kernel can compute with")
+        if isinstance(t, types.Scalar):
+            weak = type(v.value) in types.PYTHON or isinstance(v.value, int)
+            if isinstance(want, types.Scalar) and weak and literal_fits(v.value, want):
+                t = want
+            number = v.value.item() if hasattr(v.value, "item") else v.value
+            return self.const(number, t, node)
+        flat = [self.const(number, scalar, node) for number, scalar in flat_value(v.value, t)]
+        return assemble(self, t, iter(flat), node)
+
+    # --- names ----------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, v: Value, node: ast.AST, want: types.Type | None = None) -> None:
+        """Assigns `name`: a fresh value if it is assigned once, a store into its slot otherwise."""
+        by_reference = isinstance(v, Op) and isinstance(v.type, types.Array | types.LocalArray | types.Table)
+        if isinstance(v, Op) and not v.type.is_value:
+            before = self.bound.get(name)
+            if before is not None and before.region is not self.region:
+                raise self.error(node, f"'{name}' is {v.type!r} and cannot be rebound inside a branch or loop")
+            self.bound[name] = Binding(v, self.region)
+            return
+        if not self.uses.needs_slot(name, by_reference):
+            self.bound[name] = Binding(self.value(v, node, want) if want is not None else v, self.region)
+            return
+        slot = self.slots.get(name)
+        value = self.value(v, node, slot.type if slot is not None else want)
+        if slot is None:
+            slot = self.slots[name] = self.slot(value.type, name)
+        if slot.type != value.type:
+            raise self.error(node, f"'{name}' holds {slot.type!r} and cannot become {value.type!r}",
+                             f"convert it: {slot.type!r}(…), or use another name")  # fmt: skip
+        self.emit("set", types.void, slot, value, node=node)
+        self.bound[name] = Binding(slot, self.region, is_slot=True)
+
+    def slot(self, t: types.Type, name: str) -> Op:
+        """A new mutable local; it stands at the start of the function."""
+        op = Op("slot", t, (), {"name": name})
+        self.function.body.ops.insert(self.slot_count, op)
+        self.slot_count += 1
+        return op
+
+    def read(self, name: str, node: ast.AST) -> Value:
+        """The value of a name: local first, then the enclosing scopes of Python."""
+        binding = self.bound.get(name)
+        if binding is not None:
+            if binding.is_slot:
+                assert isinstance(binding.value, Op)
+                return self.emit("get", binding.value.type, binding.value, node=node)
+            return binding.value
+        if name in self.uses.assigned:
+            raise self.error(node, f"'{name}' may have no value here: not every path before this line assigns it",
+                             "assign it before the branch or loop")  # fmt: skip
+        try:
+            return Static(self.source.lookup(name))
+        except KeyError:
+            hint = did_you_mean(name, [*self.bound, *self.source.fn.__globals__])
+            raise self.error(node, f"name '{name}' is not defined", hint) from None
+
+
+def static_type(value: Any) -> types.Type | None:
+    """The type that a compile-time value takes in a kernel, or None if it has none."""
+    if isinstance(value, bool):
+        return types.bool_
+    if isinstance(value, int):
+        low, high = types.int32.range
+        return types.int32 if low <= value <= high else types.int64
+    if isinstance(value, float):
+        return types.float32 if type(value) is float else types.float64
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and dtype in types.BY_NUMPY and getattr(value, "ndim", None) == 0:
+        return types.BY_NUMPY[dtype]
+    t = getattr(type(value), "ir_type", None)
+    return t if isinstance(t, types.Type) and not isinstance(value, types.Type) else None
+
+
+def literal_fits(value: Any, t: types.Scalar) -> bool:
+    """Whether a Python literal may take the scalar type `t`: truth to truth, whole numbers to all numbers."""
+    if isinstance(value, bool) or t.kind == "b":
+        return isinstance(value, bool) and t.kind == "b"
+    return t.is_float or (isinstance(value, int) and t.is_int)
+
+
+def flat_value(value: Any, t: types.Type) -> Iterator[tuple[Any, types.Scalar]]:
+    """The scalars of a Python-scope vector, matrix, … or struct, in the order of `types.leaves`."""
+    if isinstance(t, types.Struct):
+        for name, ftype in t.fields:
+            yield from flat_value(getattr(value, name), ftype)
+        return
+    if isinstance(t, types.Scalar):
+        yield value, t
+        return
+    same = types.components(t)
+    assert same is not None
+    for item in value:
+        if hasattr(item, "__iter__"):
+            yield from ((x, same[0]) for x in item)
+        else:
+            yield item, same[0]
+
+
+def assemble(ctx: Lowering, t: types.Type, flat: Iterator[Op], node: ast.AST) -> Op:
+    """An aggregate of type `t` from its scalars."""
+    if isinstance(t, types.Scalar):
+        return next(flat)
+    if isinstance(t, types.Struct):
+        parts = [assemble(ctx, ftype, flat, node) for _, ftype in t.fields]
+    elif isinstance(t, types.Tuple):
+        parts = [assemble(ctx, item, flat, node) for item in t.items]
+    else:
+        parts = [next(flat) for _ in types.leaves(t)]
+    return ctx.emit("make", t, *parts, node=node)
+
+
+def zero(ctx: Lowering, t: types.Type, node: ast.AST) -> Op:
+    """The zero value of `t`; every scalar type has its own zero."""
+    flat = []
+    for _, leaf in types.leaves(t):
+        if not isinstance(leaf, types.Scalar):
+            raise ctx.error(node, f"{t!r} has no zero value: it contains an array")
+        flat.append(ctx.const(0, leaf, node))
+    return assemble(ctx, t, iter(flat), node)
+
+
+def type_of(v: Value) -> types.Type | None:
+    """The type of a value; None for a static one without a kernel type."""
+    return v.type if isinstance(v, Op) else static_type(v.value) if isinstance(v, Static) else None
+
+
+def is_cheap(region: Region, limit: int = 40) -> bool:
+    """Whether running `region` unasked is harmless and cheap: no effects, no memory, few ops."""
+    allowed = ops.ELEMENTWISE.keys() | {"const", "cast", "bitcast", "select", "make", "extract", "insert", "get",
+                                        "tid", "shape", "count", "field"}  # fmt: skip
+    return len(region.ops) <= limit and all(op.kind in allowed for op in region.ops)
+
+
+def _describe(value: Any) -> str:
+    """A Python object in a message: its name if it has one."""
+    name = getattr(value, "__name__", None)
+    return f"'{name}'" if name else f"{value!r} ({type(value).__name__})"
+
+
+def _spelling(node: ast.AST) -> str:
+    """How people call a syntax node."""
+    return {"Try": "try", "With": "with", "Raise": "raise", "Import": "import", "ImportFrom": "import", "Lambda": "lambda",
+            "ListComp": "a list comprehension", "Dict": "a dict", "Set": "a set", "List": "a list", "JoinedStr": "an f-string",
+            "Delete": "del", "Global": "global", "Nonlocal": "nonlocal", "ClassDef": "class", "FunctionDef": "def",
+            "Yield": "yield", "Await": "await", "Assert": "assert", "Match": "match", "Starred": "*", "NamedExpr": ":=",
+            }.get(type(node).__name__, type(node).__name__.lower())  # fmt: skip

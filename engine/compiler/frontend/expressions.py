@@ -1,0 +1,172 @@
+"""Expressions that read: names, literals, attributes, subscripts, tuples."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from engine.compiler import types
+from engine.compiler.diagnostics import did_you_mean
+from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
+from engine.compiler.frontend.parts import flat_index, indexed_part, named_part, read_part, read_row_at, to_int32
+from engine.compiler.ir import Op
+
+
+@expression(ast.Constant)
+def lower_constant(ctx: Lowering, node: ast.Constant) -> Value:
+    if isinstance(node.value, complex | bytes):
+        raise ctx.error(node, f"a {type(node.value).__name__} is not part of the kernel language")
+    return Static(node.value)
+
+
+@expression(ast.Name)
+def lower_name(ctx: Lowering, node: ast.Name) -> Value:
+    return ctx.read(node.id, node)
+
+
+@expression(ast.Tuple)
+def lower_tuple(ctx: Lowering, node: ast.Tuple) -> Value:
+    items = tuple(ctx.expression(e) for e in node.elts)
+    if all(isinstance(i, Static) for i in items):
+        return Static(tuple(i.value for i in items if isinstance(i, Static)))
+    return Several(items)
+
+
+@expression(ast.Attribute)
+def lower_attribute(ctx: Lowering, node: ast.Attribute) -> Value:
+    return attribute(ctx, ctx.expression(node.value), node.attr, node)
+
+
+def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
+    """`base.name`: a field of a table, a part of an aggregate, a property of an array, or a Python attribute."""
+    if isinstance(base, Static):
+        try:
+            return Static(getattr(base.value, name))
+        except AttributeError:
+            hint = did_you_mean(name, dir(base.value))
+            of = getattr(base.value, "__name__", repr(base.value))
+            raise ctx.error(node, f"'{of}' has no attribute '{name}'", hint) from None
+    if isinstance(base, Several):
+        raise ctx.error(node, f"a tuple has no attribute '{name}'")
+    t = base.type
+    if isinstance(t, types.Table):
+        return table_attribute(ctx, base, t, name, node)
+    if name == "dtype":
+        same = types.components(t)
+        if same or isinstance(t, types.Array | types.LocalArray):
+            return Static(same[0] if same else t.dtype)  # type: ignore[union-attr]
+    if name == "shape":
+        return shape_of(ctx, base, node)
+    if name == "ndim" and isinstance(t, types.Array):
+        return Static(t.ndim)
+    if isinstance(t, types.Matrix) and name in ("rows", "cols"):
+        return Static(getattr(t, name))
+    return read_part(ctx, base, named_part(ctx, t, name, node), node)
+
+
+def table_attribute(ctx: Lowering, base: Op, t: types.Table, name: str, node: ast.AST) -> Op:
+    """A field as an array, or a dimension symbol as a count."""
+    field = t.field(name)
+    if field:
+        return ctx.emit("field", types.Array(field[0], 1, "planes"), base, node=node, name=name)
+    if name in t.symbols:
+        return ctx.emit("count", types.int32, base, node=node, symbol=name)
+    raise ctx.error(node, f"table {t!r} has no field '{name}'", did_you_mean(name, [f[0] for f in t.fields]))
+
+
+def shape_of(ctx: Lowering, base: Op, node: ast.AST) -> Value:
+    match base.type:
+        case types.Array(ndim=ndim):
+            return Several(tuple(ctx.emit("shape", types.int32, base, node=node, dim=d) for d in range(ndim)))
+        case types.LocalArray(shape=shape):
+            return Static(shape)
+        case types.Matrix(_, rows, cols):
+            return Static((rows, cols))
+        case types.Vector(_, length):
+            return Static((length,))
+    raise ctx.error(node, f"{base.type!r} has no shape")
+
+
+@expression(ast.Subscript)
+def lower_subscript(ctx: Lowering, node: ast.Subscript) -> Value:
+    return subscript(ctx, ctx.expression(node.value), indices_of(ctx, node.slice), node)
+
+
+def indices_of(ctx: Lowering, node: ast.expr) -> list[Value]:
+    """The indices between the brackets."""
+    if isinstance(node, ast.Slice) or (isinstance(node, ast.Tuple) and any(isinstance(e, ast.Slice) for e in node.elts)):
+        raise ctx.error(node, "slices are not supported in kernels yet", "index the elements")
+    value = ctx.expression(node)
+    if isinstance(value, Several):
+        return list(value.items)
+    if isinstance(value, Static) and isinstance(value.value, tuple):
+        return [Static(v) for v in value.value]
+    return [value]
+
+
+def is_full_index(t: types.Array, indices: Sequence[Value]) -> bool:
+    return len(indices) == t.ndim
+
+
+def subscript(ctx: Lowering, base: Value, indices: list[Value], node: ast.AST) -> Value:
+    """`base[indices]` for anything that can be indexed."""
+    for index in indices:
+        t = type_of(index)
+        if not (isinstance(t, types.Scalar) and t.is_int):
+            raise ctx.error(node, f"an index is a whole number, not {t!r}" if t else "this index is not a number")
+    known = [i.value for i in indices if isinstance(i, Static)]
+    if not isinstance(base, Op):
+        return _static_subscript(ctx, base, indices, known, node)
+    t = base.type
+    if isinstance(t, types.Array):
+        ints = [ctx.value(i, node, types.int32) for i in indices]
+        if len(ints) == t.ndim:
+            return ctx.emit("load", t.dtype, base, *ints, node=node)
+        if len(ints) > t.ndim:
+            raise ctx.error(node, f"{t!r} has {t.ndim} dimensions, {len(ints)} indices are given")
+        view = types.Array(t.dtype, t.ndim - len(ints), t.layout)
+        return ctx.emit("subarray", view, base, *ints, node=node)
+    if isinstance(t, types.LocalArray):
+        return ctx.emit("local_load", t.dtype, base, local_index(ctx, t, indices, node), node=node)
+    if len(known) == len(indices):
+        return read_part(ctx, base, indexed_part(ctx, t, known, node), node)
+    same = types.components(t)
+    if same is None or isinstance(t, types.Scalar):
+        raise ctx.error(node, f"{t!r} cannot be indexed at run time")
+    ops = [ctx.value(i, node, types.int32) for i in indices]
+    if isinstance(t, types.Matrix) and len(ops) == 1:
+        return read_row_at(ctx, base, to_int32(ctx, ops[0], node), node)
+    at = to_int32(ctx, flat_index(ctx, t, ops, node), node)
+    return ctx.emit("extract_at", same[0], base, at, node=node)
+
+
+def _static_subscript(ctx: Lowering, base: Value, indices: list[Value], known: list[int], node: ast.AST) -> Value:
+    if len(known) != len(indices):
+        if isinstance(base, Static) and type_of(base) is not None:
+            return subscript(ctx, ctx.value(base, node), indices, node)
+        raise ctx.error(node, "this is known while compiling and can only be indexed with constants")
+    try:
+        if isinstance(base, Several):
+            return base.items[known[0]]
+        assert isinstance(base, Static)
+        return Static(base.value[known[0] if len(known) == 1 else tuple(known)])
+    except (TypeError, IndexError, KeyError) as error:
+        raise ctx.error(node, str(error)) from None
+
+
+def local_index(ctx: Lowering, t: types.LocalArray, indices: Sequence[Value], node: ast.AST) -> Op:
+    """The flat index into a local array (row major)."""
+    if len(indices) != len(t.shape):
+        raise ctx.error(node, f"a local array of {len(t.shape)} dimensions is indexed with {len(indices)} indices")
+    for index, extent in zip(indices, t.shape, strict=True):
+        if isinstance(index, Static) and not 0 <= index.value < extent:
+            raise ctx.error(node, f"index {index.value} is outside the local array, whose extent is {extent}")
+    flat: Op | None = None
+    for index, extent in zip(indices, t.shape, strict=True):
+        step = to_int32(ctx, ctx.value(index, node, types.int32), node)
+        if flat is not None:
+            flat = ctx.emit("mul", types.int32, flat, ctx.const(extent, types.int32, node), node=node)
+            step = ctx.emit("add", types.int32, flat, step, node=node)
+        flat = step
+    assert flat is not None
+    return flat

@@ -1,0 +1,183 @@
+"""Places: what can stand left of `=`. A name, an array element, or a part of another place."""
+
+from __future__ import annotations
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.compiler import types
+from engine.compiler.frontend.context import Lowering, Static, Value, type_of
+from engine.compiler.frontend.expressions import attribute, indices_of, is_full_index, local_index, subscript
+from engine.compiler.frontend.parts import Part, flat_index, indexed_part, named_part, read_part, replace_part
+from engine.compiler.ir import Op
+
+
+class Place(Protocol):
+    """Something that holds a value of `type` and can be read and written."""
+
+    @property
+    def type(self) -> types.Type: ...
+    def read(self, ctx: Lowering, node: ast.AST) -> Op: ...
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None: ...
+
+
+def fitting(ctx: Lowering, value: Value, t: types.Type, node: ast.AST) -> Op:
+    """`value` as type `t`, or an error."""
+    op = ctx.value(value, node, t)
+    if op.type != t:
+        hint = f"convert it: {t!r}(…)" if isinstance(t, types.Scalar) and isinstance(op.type, types.Scalar) else ""
+        raise ctx.error(node, f"{op.type!r} is assigned to a place that holds {t!r}", hint)
+    return op
+
+
+@dataclass
+class NamePlace:
+    name: str
+    type: types.Type
+
+    def read(self, ctx: Lowering, node: ast.AST) -> Op:
+        return ctx.value(ctx.read(self.name, node), node)
+
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None:
+        ctx.bind(self.name, value, node)
+
+
+@dataclass
+class ElementPlace:
+    """An array element, or from leaf `offset` on a part of one."""
+
+    array: Op
+    indices: list[Op]
+    type: types.Type
+    offset: int = 0
+    within: tuple[ElementPlace, Part] | None = None
+
+    def read(self, ctx: Lowering, node: ast.AST) -> Op:
+        if self.within:
+            parent, part = self.within
+            return read_part(ctx, parent.read(ctx, node), part, node)
+        return ctx.emit("load", self.type, self.array, *self.indices, node=node)
+
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None:
+        op = fitting(ctx, value, self.type, node)
+        ctx.emit("store", types.void, self.array, *self.indices, op, node=node, offset=self.offset)
+
+    def atomic(self, ctx: Lowering, name: str, value: Value, node: ast.AST) -> Op:
+        op = fitting(ctx, value, self.type, node)
+        return ctx.emit("atomic", self.type, self.array, *self.indices, op, node=node, op=name, offset=self.offset)
+
+    def is_private(self) -> bool:
+        """Whether no other thread can have this element: the indices contain every axis of the thread's index."""
+        axes = {(i.attrs["axis"], i.attrs["ndim"]) for i in self.indices if i.kind == "tid"}
+        return any(axes >= {(axis, ndim) for axis in range(ndim)} for _, ndim in axes)
+
+
+@dataclass
+class LocalPlace:
+    """An element of a local array."""
+
+    array: Op
+    index: Op
+    type: types.Type
+
+    def read(self, ctx: Lowering, node: ast.AST) -> Op:
+        return ctx.emit("local_load", self.type, self.array, self.index, node=node)
+
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None:
+        ctx.emit("local_store", types.void, self.array, self.index, fitting(ctx, value, self.type, node), node=node)
+
+
+@dataclass
+class PartPlace:
+    """A known part of another place."""
+
+    parent: Place
+    part: Part
+
+    @property
+    def type(self) -> types.Type:
+        return self.part.type
+
+    def read(self, ctx: Lowering, node: ast.AST) -> Op:
+        return read_part(ctx, self.parent.read(ctx, node), self.part, node)
+
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None:
+        op = fitting(ctx, value, self.type, node)
+        self.parent.write(ctx, replace_part(ctx, self.parent.read(ctx, node), self.part, op, node), node)
+
+
+@dataclass
+class ComponentAtPlace:
+    """The scalar component of another place at a run-time index."""
+
+    parent: Place
+    index: Op
+    type: types.Type
+
+    def read(self, ctx: Lowering, node: ast.AST) -> Op:
+        return ctx.emit("extract_at", self.type, self.parent.read(ctx, node), self.index, node=node)
+
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None:
+        whole = self.parent.read(ctx, node)
+        op = fitting(ctx, value, self.type, node)
+        self.parent.write(ctx, ctx.emit("insert_at", whole.type, whole, self.index, op, node=node), node)
+
+
+def place_of(ctx: Lowering, node: ast.expr) -> Place:
+    """The place that an assignment target means."""
+    found = locate(ctx, node)
+    if isinstance(found, Op | Static) or not hasattr(found, "write"):
+        raise ctx.error(node, "this cannot be assigned to")
+    return found  # type: ignore[return-value]
+
+
+def locate(ctx: Lowering, node: ast.expr) -> Place | Value:
+    """A place, or a value (array, table, module …) that leads to one."""
+    match node:
+        case ast.Name(id=name):
+            value = ctx.read(name, node)
+            t = type_of(value)
+            if name in ctx.bound and t is not None and not isinstance(t, types.Array | types.LocalArray | types.Table):
+                return NamePlace(name, t)
+            return value
+        case ast.Attribute(value=base, attr=attr):
+            parent = locate(ctx, base)
+            if isinstance(parent, Op | Static):
+                return attribute(ctx, parent, attr, node)
+            return part_place(parent, named_part(ctx, parent.type, attr, node))  # type: ignore[union-attr, arg-type]
+        case ast.Subscript(value=base, slice=index):
+            return _locate_subscript(ctx, locate(ctx, base), index, node)
+    return ctx.expression(node)
+
+
+def _locate_subscript(ctx: Lowering, parent: Place | Value, index: ast.expr, node: ast.Subscript) -> Place | Value:
+    indices = indices_of(ctx, index)
+    if isinstance(parent, Op):
+        if isinstance(parent.type, types.Array) and is_full_index(parent.type, indices):
+            ints = [ctx.value(i, node, types.int32) for i in indices]
+            return ElementPlace(parent, ints, parent.type.dtype)
+        if isinstance(parent.type, types.LocalArray):
+            return LocalPlace(parent, local_index(ctx, parent.type, indices, node), parent.type.dtype)
+        return subscript(ctx, parent, indices, node)
+    if not hasattr(parent, "write"):
+        return subscript(ctx, parent, indices, node)  # type: ignore[arg-type]
+    whole = parent.type  # type: ignore[union-attr]
+    if all(isinstance(i, Static) for i in indices):
+        known = [i.value for i in indices if isinstance(i, Static)]
+        return part_place(parent, indexed_part(ctx, whole, known, node))  # type: ignore[arg-type]
+    same = types.components(whole)
+    if same is None:
+        raise ctx.error(node, f"{whole!r} cannot be indexed at run time")
+    at = flat_index(ctx, whole, [ctx.value(i, node, types.int32) for i in indices], node)
+    return ComponentAtPlace(parent, at, same[0])  # type: ignore[arg-type]
+
+
+def part_place(parent: Place, part: Part) -> Place:
+    """A part; parts of an array element are written without reading the rest."""
+    if isinstance(parent, ElementPlace):
+        offset = parent.offset + part.leaf(parent.type)
+        return ElementPlace(parent.array, parent.indices, part.type, offset, (parent, part))
+    return PartPlace(parent, part)

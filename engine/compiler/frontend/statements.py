@@ -1,0 +1,311 @@
+"""Statements: assignment, branches, loops, return."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from engine.compiler import types
+from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, statement
+from engine.compiler.frontend.operators import binary, truth
+from engine.compiler.frontend.places import ElementPlace, place_of
+from engine.compiler.ir import Op, Region
+from engine.config import config
+
+ASSIGN_OPERATORS = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow",
+    ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr", ast.MatMult: "matmul",
+}  # fmt: skip
+
+
+@statement(ast.Pass)
+def lower_pass(ctx: Lowering, node: ast.Pass, rest: list[ast.stmt]) -> None:
+    """Nothing."""
+
+
+@statement(ast.Expr)
+def lower_expression(ctx: Lowering, node: ast.Expr, rest: list[ast.stmt]) -> None:
+    if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return  # docstring
+    ctx.expression(node.value)
+
+
+# --- assignment ---------------------------------------------------------------------------------------------------
+
+
+@statement(ast.Assign)
+def lower_assign(ctx: Lowering, node: ast.Assign, rest: list[ast.stmt]) -> None:
+    value = ctx.expression(node.value)
+    for target in node.targets:
+        assign(ctx, target, value, node)
+
+
+@statement(ast.AnnAssign)
+def lower_annotated(ctx: Lowering, node: ast.AnnAssign, rest: list[ast.stmt]) -> None:
+    if node.value is None:
+        return
+    try:
+        want = types.of_annotation(ctx.source.evaluate(node.annotation))
+    except (TypeError, NameError) as error:
+        raise ctx.error(node.annotation, str(error)) from None
+    value = ctx.value(ctx.expression(node.value), node, want)
+    if value.type != want:
+        raise ctx.error(node, f"annotated {want!r} but the value is {value.type!r}")
+    assign(ctx, node.target, value, node)
+
+
+def assign(ctx: Lowering, target: ast.expr, value: Value, node: ast.AST) -> None:
+    """Assigns `value` to a name, a tuple of targets, or a part of something."""
+    if isinstance(target, ast.Name):
+        ctx.bind(target.id, value, node)
+    elif isinstance(target, ast.Tuple):
+        items = unpack(ctx, value, len(target.elts), node)
+        for element, item in zip(target.elts, items, strict=True):
+            assign(ctx, element, item, node)
+    else:
+        place_of(ctx, target).write(ctx, value, node)
+
+
+def unpack(ctx: Lowering, value: Value, count: int, node: ast.AST) -> list[Value]:
+    """The `count` parts of a tuple, a vector, or the thread index of a multi-dimensional launch."""
+    if isinstance(value, Several):
+        parts: list[Value] = list(value.items)
+    elif isinstance(value, Static) and isinstance(value.value, tuple | list):
+        parts = [Static(v) for v in value.value]
+    elif isinstance(value, Op) and value.kind == "tid":
+        value.attrs.update(axis=0, ndim=count)
+        parts = [value, *(ctx.emit("tid", types.int32, node=node, axis=k, ndim=count) for k in range(1, count))]
+    elif isinstance(value, Op) and isinstance(value.type, types.Tuple):
+        parts = [ctx.emit("extract", t, value, node=node, index=k) for k, t in enumerate(value.type.items)]
+    elif isinstance(value, Op) and (same := types.components(value.type)) and not isinstance(value.type, types.Scalar):
+        parts = [ctx.emit("extract", same[0], value, node=node, index=k) for k in range(same[1])]
+    else:
+        raise ctx.error(node, "this value cannot be unpacked")
+    if len(parts) != count:
+        raise ctx.error(node, f"{len(parts)} values are unpacked into {count} names")
+    return parts
+
+
+@statement(ast.AugAssign)
+def lower_augmented(ctx: Lowering, node: ast.AugAssign, rest: list[ast.stmt]) -> None:
+    name = ASSIGN_OPERATORS[type(node.op)]
+    if isinstance(node.target, ast.Name):
+        old = ctx.read(node.target.id, node.target)
+        ctx.bind(node.target.id, binary(ctx, name, old, ctx.expression(node.value), node), node)
+        return
+    place = place_of(ctx, node.target)
+    value = ctx.expression(node.value)
+    if name in ("add", "sub") and isinstance(place, ElementPlace) and not place.is_private():
+        place.atomic(ctx, name, value, node)
+    else:
+        place.write(ctx, binary(ctx, name, place.read(ctx, node), value, node), node)
+
+
+# --- branches -----------------------------------------------------------------------------------------------------
+
+
+@statement(ast.If)
+def lower_if(ctx: Lowering, node: ast.If, rest: list[ast.stmt]) -> bool:
+    condition = truth(ctx, ctx.expression(node.test), node.test)
+    if isinstance(condition, Static):
+        ctx.block(node.body if condition.value else node.orelse)
+        return False
+    regions = Region(), Region()
+    op = ctx.emit("if", types.void, condition, node=node, regions=regions)
+    bound, ended = [], []
+    for region, body in zip(regions, (node.body, node.orelse), strict=True):
+        with ctx.inside(region):
+            ctx.block(body)
+            bound.append(ctx.bound)
+            ended.append(ctx.terminated)
+    consumed = ended[0] != ended[1] and bool(rest)
+    if consumed:  # one path has left: what follows belongs to the other, where its names are in scope
+        path = ended.index(False)
+        with ctx.inside(regions[path]):
+            ctx.bound = bound[path]
+            ctx.block(rest)
+            bound[path], ended[path] = ctx.bound, ctx.terminated
+    going_on = [b for b, e in zip(bound, ended, strict=True) if not e]
+    ctx.terminated = not going_on
+    if going_on:
+        ctx.bound = merge(ctx, going_on)
+    assert ctx.region.ops[-1] is op
+    return consumed
+
+
+def merge(ctx: Lowering, outcomes: list[dict[str, Binding]]) -> dict[str, Binding]:
+    """Names that have a value whichever path was taken: slots set on all, and what was bound before and still stands."""
+    kept = {}
+    for name, binding in outcomes[0].items():
+        others = [other.get(name) for other in outcomes[1:]]
+        if binding.is_slot and all(o is not None and o.is_slot for o in others):
+            kept[name] = Binding(binding.value, ctx.region, is_slot=True)
+        elif ctx.bound.get(name) is binding and all(o is binding for o in others):
+            kept[name] = binding
+    return kept
+
+
+# --- loops --------------------------------------------------------------------------------------------------------
+
+
+@statement(ast.While)
+def lower_while(ctx: Lowering, node: ast.While, rest: list[ast.stmt]) -> None:
+    if node.orelse:
+        raise ctx.error(node.orelse[0], "'while … else' is not supported yet")
+    test, body = Region(), Region()
+    with ctx.inside(test):
+        condition = truth(ctx, ctx.expression(node.test), node.test)
+        ctx.emit("condition", types.void, ctx.value(condition, node.test), node=node.test)
+    with ctx.inside(body):
+        ctx.block(node.body)
+        after = ctx.bound
+    ctx.emit("while", types.void, node=node, regions=(test, body))
+    keep_after_loop(ctx, after)
+    if isinstance(condition, Static) and condition.value and not has_break(node.body):
+        ctx.terminated = True
+
+
+@statement(ast.For)
+def lower_for(ctx: Lowering, node: ast.For, rest: list[ast.stmt]) -> None:
+    if node.orelse:
+        raise ctx.error(node.orelse[0], "'for … else' is not supported yet")
+    if not isinstance(node.target, ast.Name):
+        raise ctx.error(node.target, "a loop has one variable")
+    bounds = range_bounds(ctx, node.iter)
+    values: Iterable[Value] | None = None
+    if bounds is None:
+        values = static_items(ctx, node.iter)
+    elif all(isinstance(b, Static) for b in bounds):
+        span = range(*(b.value for b in bounds if isinstance(b, Static)))
+        if len(span) <= config.max_unroll and not leaves_loop(node.body):
+            values = [Static(i) for i in span]
+    if values is not None:
+        for value in values:
+            ctx.bind(node.target.id, value, node.target)
+            ctx.block(node.body)
+            if ctx.terminated:
+                return
+        return
+    assert bounds is not None
+    loop_over(ctx, node, bounds)
+
+
+def loop_over(ctx: Lowering, node: ast.For, bounds: tuple[Value, Value, Value]) -> None:
+    """A loop at run time."""
+    assert isinstance(node.target, ast.Name)
+    dtype = next((b.type for b in bounds if isinstance(b, Op)), types.int32)
+    start, stop, step = (ctx.value(b, node.iter, dtype) for b in bounds)
+    for bound in (start, stop, step):
+        if bound.type != dtype or not isinstance(dtype, types.Scalar) or not dtype.is_int:
+            raise ctx.error(node.iter, f"range() takes integers of one type, not {dtype!r} and {bound.type!r}")
+    body = Region()
+    with ctx.inside(body):
+        index = ctx.emit("index", dtype, node=node.target)
+        ctx.bind(node.target.id, index, node.target)
+        ctx.block(node.body)
+        after = ctx.bound
+    ctx.emit("for", types.void, start, stop, step, node=node, regions=(body,))
+    keep_after_loop(ctx, after)
+
+
+def keep_after_loop(ctx: Lowering, after: dict[str, Binding]) -> None:
+    """A loop may run zero times: only what was bound before is bound after, and must still mean the same."""
+    ctx.bound = {n: b for n, b in ctx.bound.items() if b.is_slot or after.get(n, b) is b or n not in after}
+
+
+def range_bounds(ctx: Lowering, node: ast.expr) -> tuple[Value, Value, Value] | None:
+    """start, stop, step of a `range(…)` call; None for anything else."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        return None
+    function = ctx.read(node.func.id, node.func)
+    if not (isinstance(function, Static) and function.value is range):
+        return None
+    args = [ctx.expression(a) for a in node.args]
+    if not 1 <= len(args) <= 3 or node.keywords:
+        raise ctx.error(node, "range() takes 1 to 3 arguments")
+    start, stop = (Static(0), args[0]) if len(args) == 1 else (args[0], args[1])
+    step = args[2] if len(args) == 3 else Static(1)
+    if isinstance(step, Static) and step.value == 0:
+        raise ctx.error(node, "the step of range() must not be zero")
+    return start, stop, step
+
+
+def static_items(ctx: Lowering, node: ast.expr) -> list[Value]:
+    """The items of something that is known while compiling."""
+    value = ctx.expression(node)
+    if isinstance(value, Several):
+        return list(value.items)
+    if isinstance(value, Static) and isinstance(value.value, tuple | list | range):
+        return [Static(v) for v in value.value]
+    raise ctx.error(node, "a loop runs over range(…) or a tuple known while compiling")
+
+
+def leaves_loop(body: list[ast.stmt]) -> bool:
+    """Whether a loop body contains break, continue or return that concern this loop."""
+    for node in body:
+        if isinstance(node, ast.Break | ast.Continue | ast.Return):
+            return True
+        if isinstance(node, ast.If) and (leaves_loop(node.body) or leaves_loop(node.orelse)):
+            return True
+        if isinstance(node, ast.For | ast.While) and any(isinstance(n, ast.Return) for n in ast.walk(node)):
+            return True
+    return False
+
+
+def has_break(body: list[ast.stmt]) -> bool:
+    """Whether a loop body breaks out of this loop."""
+    for node in body:
+        if isinstance(node, ast.Break):
+            return True
+        if isinstance(node, ast.If) and (has_break(node.body) or has_break(node.orelse)):
+            return True
+    return False
+
+
+@statement(ast.Break)
+@statement(ast.Continue)
+def lower_jump(ctx: Lowering, node: ast.Break | ast.Continue, rest: list[ast.stmt]) -> None:
+    ctx.emit("break" if isinstance(node, ast.Break) else "continue", types.void, node=node)
+    ctx.terminated = True
+
+
+# --- return -------------------------------------------------------------------------------------------------------
+
+
+@statement(ast.Return)
+def lower_return(ctx: Lowering, node: ast.Return, rest: list[ast.stmt]) -> None:
+    ctx.terminated = True
+    value = Static(None) if node.value is None else ctx.expression(node.value)
+    if isinstance(value, Static) and value.value is None:
+        give(ctx, types.void, node)
+        ctx.emit("return", types.void, node=node)
+        return
+    if ctx.function.is_kernel:
+        raise ctx.error(node, "a kernel returns nothing", "write the result into an array")
+    result = returned(ctx, value, node)
+    if not result.type.is_value:
+        raise ctx.error(node, f"{result.type!r} cannot be returned", "pass it in and let the function write to it")
+    give(ctx, result.type, node)
+    ctx.emit("return", types.void, result, node=node)
+
+
+def returned(ctx: Lowering, value: Value, node: ast.Return) -> Op:
+    """The returned value; literals take the type that the annotation or an earlier return gives."""
+    want = ctx.function.result if ctx.function.result is not types.void else ctx.source.annotations.get("return")
+    if isinstance(value, Several) and isinstance(want, types.Tuple) and len(want.items) == len(value.items):
+        items = [ctx.value(v, node, t) for v, t in zip(value.items, want.items, strict=True)]
+        return ctx.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
+    return ctx.value(value, node, want)
+
+
+def give(ctx: Lowering, t: types.Type, node: ast.Return) -> None:
+    """Records the result type; every return must agree with it."""
+    annotated = ctx.source.annotations.get("return")
+    if annotated is not None and types.is_concrete(annotated) and annotated != t:
+        raise ctx.error(node, f"'{ctx.source.name}' is annotated to return {annotated!r} but returns {t!r}")
+    if ctx.has_result and ctx.function.result != t:
+        raise ctx.error(node, f"'{ctx.source.name}' returns {ctx.function.result!r} elsewhere and {t!r} here")
+    ctx.function.result = t
+    ctx.has_result = True
+
+

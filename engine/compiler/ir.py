@@ -1,0 +1,102 @@
+"""The intermediate representation: one data structure for HIR and MIR, which differ only in what the verifier allows.
+
+A function is a region of ops; an op is its own value. Control flow is structured (if, for, while own regions), mutable
+locals are `slot` ops read by `get` and written by `set`. The meaning of each op stands in `ops.py`.
+
+HIR: values of any type, calls, break/continue/return anywhere.
+MIR: scalars and pointers only, no calls, no break/continue/return; every loop has one latch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from engine.compiler.types import Type, void
+
+
+class Location(NamedTuple):
+    """Where in the user's source an op comes from."""
+
+    line: int
+    column: int
+
+
+class Op:
+    """An operation and the value it yields (`type` is void when it yields none)."""
+
+    __slots__ = ("attrs", "kind", "loc", "operands", "regions", "type")
+
+    def __init__(self, kind: str, type: Type = void, operands: tuple[Op, ...] = (), attrs: dict[str, Any] | None = None,
+                 regions: tuple[Region, ...] = (), loc: Location | None = None):  # fmt: skip
+        self.kind = kind
+        self.type = type
+        self.operands = operands
+        self.attrs = attrs or {}
+        self.regions = regions
+        self.loc = loc
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}: {self.type!r}>"
+
+
+class Region:
+    """A straight list of ops that run in order; values are visible in the regions nested below."""
+
+    __slots__ = ("ops",)
+
+    def __init__(self, ops: list[Op] | None = None):
+        self.ops: list[Op] = ops if ops is not None else []
+
+    def append(self, op: Op) -> Op:
+        self.ops.append(op)
+        return op
+
+    def walk(self) -> Iterator[Op]:
+        """Every op, outer before inner, in order."""
+        for op in self.ops:
+            yield op
+            for region in op.regions:
+                yield from region.walk()
+
+
+@dataclass(eq=False)  # identity: functions are keys of the compiler's memos
+class Function:
+    """A kernel or a function specialised to its argument types."""
+
+    name: str
+    params: list[Op]  # `param` ops, one for each run-time argument; they stand in no region
+    body: Region = field(default_factory=Region)
+    result: Type = void
+    file: str = ""
+    line: int = 0
+    is_kernel: bool = False
+
+    def callees(self) -> list[Function]:
+        """Functions that this one calls directly, each once, in order of first call."""
+        seen: dict[int, Function] = {}
+        for op in self.body.walk():
+            if op.kind == "call":
+                seen.setdefault(id(op.attrs["callee"]), op.attrs["callee"])
+        return list(seen.values())
+
+
+Pass = Callable[[Function], Function]
+
+
+def clone(region: Region, values: dict[Op, Op]) -> Region:
+    """A deep copy of `region`; operands found in `values` are replaced, and copies are recorded there."""
+    return Region([clone_op(op, values) for op in region.ops])
+
+
+def clone_op(op: Op, values: dict[Op, Op]) -> Op:
+    """A copy of one op and all regions below it."""
+    attrs = op.attrs
+    if "exit" in attrs:
+        attrs = {**attrs, "exit": values.get(attrs["exit"], attrs["exit"])}
+    copy = Op(op.kind, op.type, tuple(values.get(v, v) for v in op.operands), attrs, (), op.loc)
+    values[op] = copy
+    if op.regions:
+        copy.regions = tuple(clone(region, values) for region in op.regions)
+    return copy

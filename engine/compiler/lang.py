@@ -1,0 +1,83 @@
+"""The vocabulary of kernels in one namespace: `from engine.compiler import lang as k`.
+
+Types, values and decorators stand here by name; primitives and library functions are found by `__getattr__`, so that a
+function added to the library is part of the language without being listed again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.compiler import library, types
+from engine.compiler.function import func
+from engine.compiler.kernel import kernel
+from engine.compiler.library import constructors, primitives
+from engine.compiler.library.registry import BUILTINS
+from engine.compiler.ops import ATOMICS
+from engine.compiler.types import (
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from engine.compiler.values import struct
+from engine.compiler.values.names import *  # noqa: F403  (the names module is the list)
+
+__all__ = [
+    "array", "bool_", "constant", "float16", "float32", "float64", "func", "int8", "int16", "int32", "int64", "kernel",
+    "library", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
+]  # fmt: skip
+
+
+class Intrinsic:
+    """A name that only the compiler can give a meaning; calling it in Python scope is an error."""
+
+    def __init__(self, intrinsic: str, doc: str):
+        self.intrinsic = self.__name__ = intrinsic
+        self.__doc__ = doc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{self.intrinsic}() has a meaning in kernels only")
+
+    def __repr__(self) -> str:
+        return f"<intrinsic {self.intrinsic}>"
+
+
+tid = Intrinsic("tid", "Index of this thread, int32; `i, j = tid()` in a two-dimensional launch.")
+zeros = Intrinsic("zeros", "zeros(shape=8, dtype=vec3): a fixed array of this thread.")
+static = Intrinsic("static", "static(expression): evaluated by Python, once, while compiling.")
+_ATOMICS = {f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an array element; gives the old value.")
+            for name in ATOMICS}  # fmt: skip
+_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum"}  # Python's names are taken in the primitives module
+
+
+def constant(value: Any) -> Any:
+    """Marks a value as a constant of the language; captured Python values are constants anyway."""
+    return value
+
+
+def array(dtype: Any = Any, ndim: int = 1, layout: str = "aos") -> types.Type:
+    """The annotation of an array parameter."""
+    if layout not in types.LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(types.LAYOUTS)}, got {layout!r}")
+    return types.Array(types.of_annotation(dtype), ndim, layout)
+
+
+def __getattr__(name: str) -> Any:
+    if name in BUILTINS:
+        return BUILTINS[name]
+    if name in _ATOMICS:
+        return _ATOMICS[name]
+    for module, kind in ((primitives, primitives.Primitive), (constructors, constructors.Constructor)):
+        found = getattr(module, _SPELLED.get(name, name), None)
+        if isinstance(found, kind):
+            return found
+    raise AttributeError(f"the kernel language has no '{name}'")

@@ -1,0 +1,154 @@
+"""The register of library functions: which names the language has, and which implementation fits which argument types.
+
+A library function is a plain Python function in the kernel language. The front end compiles its source; called in
+Python scope it runs as Python, on NumPy scalars and Python-scope values, with the same arithmetic.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import types
+from engine.compiler.types import Type
+from engine.compiler.values import Value, type_of
+
+Implementation = Callable[..., Any]
+
+
+class LibraryFunction:
+    """One implementation. `function` is the Python function, `patterns` the types that its parameters take."""
+
+    def __init__(self, function: Implementation):
+        self.function = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+        self._patterns: tuple[Type, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"<library function {self.__name__}>"
+
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.function).parameters.values())
+
+    @property
+    def patterns(self) -> tuple[Type, ...]:
+        """The types of the parameters, as annotated; without an annotation anything fits."""
+        if self._patterns is None:
+            notes = [p.annotation for p in self.parameters]
+            self._patterns = tuple(types.Any_ if n is inspect.Parameter.empty else types.of_annotation(n) for n in notes)
+        return self._patterns
+
+    def accepts(self, arguments: tuple[Type, ...]) -> bool:
+        """Whether it can be called with positional arguments of these types."""
+        needed = sum(p.default is inspect.Parameter.empty for p in self.parameters)
+        if not needed <= len(arguments) <= len(self.patterns):
+            return False
+        bound: dict[str, Type] = {}
+        return all(types.matches(p, a, bound) for p, a in zip(self.patterns, arguments, strict=False))
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return run_in_python(self.function, args, named)
+
+
+class Builtin:
+    """A name of the language with its implementations; the first whose parameter types match a call is taken."""
+
+    def __init__(self, name: str):
+        self.name = self.__name__ = name
+        self.overloads: list[LibraryFunction] = []
+
+    def __repr__(self) -> str:
+        return f"<builtin {self.name}>"
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self.overloads[0].__doc__ if self.overloads else None
+
+    def resolve(self, arguments: tuple[Type, ...]) -> LibraryFunction | None:
+        """The implementation for positional arguments of these types, or None."""
+        return next((f for f in self.overloads if f.accepts(arguments)), None)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        arguments = tuple(type_of(a) for a in bind(self, args, named))
+        found = self.resolve(arguments) or self.resolve(as_floats(arguments))
+        if found is None:
+            raise TypeError(f"{self.name} takes no ({', '.join(map(repr, arguments))})")
+        return found(*args, **named)
+
+
+def bind(builtin: Builtin, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Positional arguments of a call that names some of them, after the first overload that has these names."""
+    if not named:
+        return args
+    for overload in builtin.overloads:
+        try:
+            bound = inspect.signature(overload.function).bind(*args, **named)
+        except TypeError:
+            continue
+        bound.apply_defaults()
+        return bound.args
+    raise TypeError(f"{builtin.name} takes no arguments ({', '.join(named)})")
+
+
+def as_floats(arguments: tuple[Type, ...]) -> tuple[Type, ...]:
+    """Python scope is lenient: `sin(1)` means `sin(1.0)`."""
+    return tuple(types.float32 if a == types.int32 else a for a in arguments)
+
+
+def library_function(function: Implementation) -> LibraryFunction:
+    """Marks a function of the library that is not a name of the language itself."""
+    return LibraryFunction(function)
+
+
+BUILTINS: dict[str, Builtin] = {}
+
+
+def name_of(name: str) -> Builtin:
+    """The builtin called `name`, made when first asked for, so that modules may refer to each other's names."""
+    return BUILTINS.setdefault(name, Builtin(name))
+
+
+def builtin(name: str) -> Callable[[Implementation], LibraryFunction]:
+    """Registers the decorated function as an implementation of the language's `name`."""
+
+    def decorate(function: Implementation) -> LibraryFunction:
+        made = LibraryFunction(function)
+        name_of(name).overloads.append(made)
+        return made
+
+    return decorate
+
+
+def run_in_python(function: Implementation, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Calls `function` with Python numbers as NumPy scalars, so that they round as in a kernel, without warnings.
+
+    Where the caller passed Python numbers only, the results come back as Python numbers.
+    """
+    values = (*args, *named.values())
+    kept = any(isinstance(v, np.generic) for v in values)
+    like = next((v.dtype.type for v in values if isinstance(v, np.floating)), np.float32)
+    with np.errstate(all="ignore"):
+        result = function(*(numpy_number(a, like) for a in args), **{k: numpy_number(a, like) for k, a in named.items()})
+    return result if kept else plain(result)
+
+
+def numpy_number(value: Any, like: Any) -> Any:
+    """A Python number as the NumPy scalar it means: a float adapts to the other operands, as a literal does."""
+    if isinstance(value, np.generic | Value | bool):
+        return value
+    if isinstance(value, float):
+        return like(value)
+    return np.int32(value) if isinstance(value, int) and -(2**31) <= value < 2**31 else value
+
+
+def plain(result: Any) -> Any:
+    """float32, int32 and truth values as Python numbers."""
+    if isinstance(result, tuple):
+        return tuple(plain(item) for item in result)
+    return result.item() if isinstance(result, np.float32 | np.int32 | np.bool_) else result

@@ -1,0 +1,75 @@
+"""Small scalar functions: clamping, interpolation, signs, classification, angles."""
+# mypy: disable-error-code="valid-type"
+
+from engine.compiler.library.primitives import maximum, minimum
+from engine.compiler.library.registry import builtin
+from engine.compiler.types import AnyFloat, AnyScalar
+
+
+@builtin("clamp")
+def clamp(x: AnyScalar, low: AnyScalar, high: AnyScalar):
+    """x kept between low and high; high where low > high."""
+    return minimum(maximum(x, low), high)
+
+
+@builtin("saturate")
+def saturate(x: AnyFloat):
+    """x kept between 0 and 1."""
+    return minimum(maximum(x, 0.0), 1.0)
+
+
+@builtin("sign")
+def sign(x: AnyScalar):
+    """-1 where x is negative, else 1."""
+    one = x - x + 1
+    return -one if x < 0 else one
+
+
+@builtin("lerp")
+def lerp(a, b, t: AnyFloat):
+    """a (1 - t) + b t, for scalars and vectors."""
+    return a * (1.0 - t) + b * t
+
+
+@builtin("step")
+def step(x: AnyFloat):
+    """1 where x is negative, else 0."""
+    zero = x - x
+    return zero + 1.0 if x < 0.0 else zero
+
+
+@builtin("smoothstep")
+def smoothstep(edge0: AnyFloat, edge1: AnyFloat, x: AnyFloat):
+    """0 below edge0, 1 above edge1, a cubic between."""
+    t = minimum(maximum((x - edge0) / (edge1 - edge0), 0.0), 1.0)
+    return t * t * (3.0 - 2.0 * t)
+
+
+@builtin("degrees")
+def degrees(x: AnyFloat):
+    """Radians as degrees."""
+    return x * 57.29577951308232
+
+
+@builtin("radians")
+def radians(x: AnyFloat):
+    """Degrees as radians."""
+    return x * 0.017453292519943295
+
+
+@builtin("isnan")
+def isnan(x: AnyFloat):
+    """Whether x is not a number."""
+    return x != x
+
+
+@builtin("isinf")
+def isinf(x: AnyFloat):
+    """Whether x is infinite."""
+    return x == x and x - x != 0.0
+
+
+@builtin("isfinite")
+def isfinite(x: AnyFloat):
+    """Whether x is neither infinite nor NaN."""
+    return x - x == 0.0

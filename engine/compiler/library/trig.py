@@ -1,0 +1,111 @@
+"""Sine, cosine and tangent in float32 and float64: reduction to a quarter turn, then minimax polynomials."""
+# mypy: disable-error-code="valid-type"
+
+from engine.compiler.library.primitives import fma, select
+from engine.compiler.library.reduction import reduce_f32, reduce_f64
+from engine.compiler.library.registry import builtin, library_function
+from engine.compiler.types import float32, float64, int32
+
+
+@library_function
+def sine_f32(hi: float32, lo: float32):
+    """sin(hi + lo) for |hi| <= pi/4."""
+    z = hi * hi
+    p = fma(z, -0.0001951789454324171, 0.008332187309861183)
+    p = fma(p, z, -0.16666655242443085)
+    return hi + fma(hi * z, p, lo)
+
+
+@library_function
+def cosine_f32(hi: float32, lo: float32):
+    """cos(hi + lo) for |hi| <= pi/4."""
+    z = hi * hi
+    p = fma(z, 2.4432327336398885e-05, -0.0013887309469282627)
+    p = fma(p, z, 0.04166664555668831)
+    w = fma(-0.5, z, 1.0)
+    return w + (fma(-0.5, z, 1.0 - w) + fma(z * z, p, -hi * lo))
+
+
+@library_function
+def sine_f64(hi: float64, lo: float64):
+    z = hi * hi
+    p = fma(z, 1.5895432863841874e-10, -2.505073438309413e-08)
+    p = fma(p, z, 2.7557313538485363e-06)
+    p = fma(p, z, -0.00019841269829358484)
+    p = fma(p, z, 0.00833333333332184)
+    p = fma(p, z, -0.1666666666666663)
+    return hi + fma(hi * z, p, lo)
+
+
+@library_function
+def cosine_f64(hi: float64, lo: float64):
+    z = hi * hi
+    p = fma(z, -1.1358576838779617e-11, 2.087570245076251e-09)
+    p = fma(p, z, -2.755731419879277e-07)
+    p = fma(p, z, 2.480158728895383e-05)
+    p = fma(p, z, -0.0013888888888873296)
+    p = fma(p, z, 0.041666666666666595)
+    w = fma(-0.5, z, 1.0)
+    return w + (fma(-0.5, z, 1.0 - w) + fma(z * z, p, -hi * lo))
+
+
+@library_function
+def turn(s, c, quadrant: int32):
+    """(sine, cosine) of an angle from those of its reduced angle."""
+    odd = (quadrant & 1) != 0
+    sine, cosine = select(odd, c, s), select(odd, s, c)
+    return select((quadrant & 2) != 0, -sine, sine), select(((quadrant + 1) & 2) != 0, -cosine, cosine)
+
+
+@builtin("sincos")
+def sincos_f32(x: float32):
+    """(sin x, cos x) with one reduction."""
+    hi, lo, quadrant = reduce_f32(x)
+    sine, cosine = turn(sine_f32(hi, lo), cosine_f32(hi, lo), quadrant)
+    return select(x == 0.0, x, sine), cosine  # keeps the sign of -0
+
+
+@builtin("sincos")
+def sincos_f64(x: float64):
+    hi, lo, quadrant = reduce_f64(x)
+    sine, cosine = turn(sine_f64(hi, lo), cosine_f64(hi, lo), quadrant)
+    return select(x == 0.0, x, sine), cosine
+
+
+@builtin("sin")
+def sin_f32(x: float32):
+    """Sine of an angle in radians."""
+    sine, _ = sincos_f32(x)
+    return sine
+
+
+@builtin("sin")
+def sin_f64(x: float64):
+    sine, _ = sincos_f64(x)
+    return sine
+
+
+@builtin("cos")
+def cos_f32(x: float32):
+    """Cosine of an angle in radians."""
+    _, cosine = sincos_f32(x)
+    return cosine
+
+
+@builtin("cos")
+def cos_f64(x: float64):
+    _, cosine = sincos_f64(x)
+    return cosine
+
+
+@builtin("tan")
+def tan_f32(x: float32):
+    """Tangent of an angle in radians."""
+    sine, cosine = sincos_f32(x)
+    return sine / cosine
+
+
+@builtin("tan")
+def tan_f64(x: float64):
+    sine, cosine = sincos_f64(x)
+    return sine / cosine

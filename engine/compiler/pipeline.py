@@ -1,0 +1,260 @@
+"""The way from a typed function to machine code: a visible list of passes, then emission, the cache and the linker.
+
+    HIR → normalize → inline → scalarize → MIR → simplify → LLVM text → object code → address
+
+`compile_kernel` looks into the cache first; a hit runs no pass at all. Every level can be read afterwards from
+`Compiled.stages`, which computes what is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine.compiler.cache import KernelCache, digest
+from engine.compiler.emit_thread import ABI, Slot, abi, emit
+from engine.compiler.inline import inline
+from engine.compiler.ir import Function, Pass
+from engine.compiler.normalize import normalize
+from engine.compiler.printer import print_function
+from engine.compiler.scalarize import scalarize
+from engine.compiler.simplify import simplify
+from engine.compiler.target_host import HostTarget, host_target
+from engine.compiler.types import SCALARS, pointer
+from engine.compiler.verify import verify
+from engine.config import config
+from engine.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Options:
+    """What, besides the kernel and the target, decides the code that is made."""
+
+    fma: bool = True
+    opt_level: int = 3
+
+    @classmethod
+    def from_config(cls) -> Options:
+        return cls(config.fma, config.opt_level)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A pass and the IR level that it leaves behind."""
+
+    name: str
+    run: Callable[[Function, Options], Function]
+    level: str
+
+
+BUILT_IN = (
+    Stage("normalize", lambda fn, options: normalize(fn), "hir"),
+    Stage("inline", lambda fn, options: inline(fn), "hir"),
+    Stage("scalarize", lambda fn, options: scalarize(fn), "mir"),
+    Stage("simplify", lambda fn, options: simplify(fn, options.fma), "mir"),
+)
+passes: list[Stage] = list(BUILT_IN)
+
+
+def register_ir_pass(name: str, run: Pass, after: str) -> None:
+    """Adds a pass behind the pass `after`; it takes and returns a function of that pass's level.
+
+    Kernels compiled while passes are registered are not kept on disk: the cache cannot know what such a pass does.
+    Raises `ConfigError` when no pass is called `after`, or `name` is taken.
+    """
+    names = [stage.name for stage in passes]
+    if after not in names:
+        raise ConfigError("register_ir_pass", f"there is no pass '{after}' (there are {', '.join(names)})")
+    if name in names:
+        raise ConfigError("register_ir_pass", f"a pass '{name}' exists already")
+    at = names.index(after)
+    passes.insert(at + 1, Stage(name, lambda fn, options: run(fn), passes[at].level))
+    _compiled.clear()
+
+
+def unregister_ir_pass(name: str) -> None:
+    """Takes a registered pass out again."""
+    passes[:] = [stage for stage in passes if stage.name != name or stage in BUILT_IN]
+    _compiled.clear()
+
+
+def lower(fn: Function, options: Options, times: dict[str, float] | None = None) -> Function:
+    """HIR to MIR: all passes, verified after each when `config.verify` says so, and at the end always."""
+    times = {} if times is None else times
+    check = config.verify
+    if check:
+        verify(fn, "hir")
+    for stage in passes:
+        start = time.perf_counter()
+        fn = stage.run(fn, options)
+        times[stage.name] = times.get(stage.name, 0.0) + time.perf_counter() - start
+        if check:
+            verify(fn, stage.level)
+    start = time.perf_counter()
+    if not check:
+        verify(fn, "mir")
+    times["verify"] = time.perf_counter() - start
+    return fn
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A kernel's machine code: `address` of `void range(params, int64 begin, int64 end)` and how to pack `params`."""
+
+    name: str
+    key: str
+    address: int
+    abi: ABI
+    stages: Stages
+    times: dict[str, float] = field(default_factory=dict)  # seconds by stage; after a hit only "key" and "link"
+    from_cache: bool = False
+
+
+class Stages(Mapping[str, Any]):
+    """The kernel at every level as text: "hir", "mir", "llvm", "asm". What was not kept is computed when read."""
+
+    LEVELS = ("hir", "mir", "llvm", "asm")
+
+    def __init__(self, fn: Function, target: HostTarget, options: Options):
+        self._fn, self._target, self._options = fn, target, options
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, level: str) -> str:
+        if level not in self.LEVELS:
+            raise KeyError(level)
+        if level not in self._known:
+            self._known[level] = self._compute(level)
+        return self._known[level]
+
+    def _compute(self, level: str) -> str:
+        if level == "hir":
+            return print_function(self._fn)
+        if level == "mir":
+            return print_function(self.mir)
+        if level == "llvm":
+            return emit(self.mir, symbol_of(self._fn))
+        return self._target.assembly(self["llvm"], self._options.opt_level)
+
+    @functools.cached_property
+    def mir(self) -> Function:
+        """The MIR itself."""
+        return lower(self._fn, self._options)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.LEVELS)
+
+    def __len__(self) -> int:
+        return len(self.LEVELS)
+
+
+def symbol_of(fn: Function) -> str:
+    """The kernel's name in object code, so that profilers show it."""
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in fn.name) + "_range"
+
+
+_compiled: dict[str, Compiled] = {}
+_lock = threading.Lock()
+_digests: weakref.WeakKeyDictionary[Function, str] = weakref.WeakKeyDictionary()
+
+
+def function_digest(fn: Function) -> str:
+    """Hash of a function's HIR and of all functions that it calls."""
+    known = _digests.get(fn)
+    if known is None:
+        known = _digests[fn] = digest(print_function(fn), *[function_digest(callee) for callee in fn.callees()])
+    return known
+
+
+@functools.cache
+def compiler_version() -> str:
+    """Hash of the compiler's own source: the HIR is in the key, so only what comes after it counts."""
+    folder = Path(__file__).parent
+    names = ("types", "ops", "ir", "normalize", "inline", "scalarize", "simplify", "emit_ops", "emit_thread", "target_host",
+             "pipeline")  # fmt: skip
+    return digest(*[(folder / f"{name}.py").read_bytes() for name in names])
+
+
+def compile_kernel(fn: Function, target: HostTarget | None = None, options: Options | None = None) -> Compiled:
+    """The machine code of a kernel's HIR, from memory, from the cache folder, or made now.
+
+    Raises `CompileError` for a feature that the target lacks, `InternalError` for a bug of the compiler. Any thread may call.
+    """
+    target = target or host_target()
+    options = options or Options.from_config()
+    start = time.perf_counter()
+    key = digest(function_digest(fn), repr(options), target.key, compiler_version())
+    times = {"key": time.perf_counter() - start}
+    known = _compiled.get(key)
+    if known is not None:
+        return known
+    plain = len(passes) == len(BUILT_IN)
+    made = _from_cache(fn, target, options, key, times) if plain else None
+    if made is None:
+        with _no_collection():
+            made = _make(fn, target, options, key, times, keep=plain)
+    with _lock:
+        return _compiled.setdefault(key, made)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Passes make many objects and drop none: walking them all over and over would take longer than the passes."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _from_cache(fn: Function, target: HostTarget, options: Options, key: str, times: dict[str, float]) -> Compiled | None:
+    entry = KernelCache().get(key)
+    if entry is None:
+        return None
+    header, image = entry
+    start = time.perf_counter()
+    (address,) = target.link(image, header["symbol"])
+    times["link"] = time.perf_counter() - start
+    stages = Stages(fn, target, options)
+    return Compiled(fn.name, key, address, _abi_from_json(header["slots"]), stages, times, from_cache=True)
+
+
+def _make(
+    fn: Function, target: HostTarget, options: Options, key: str, times: dict[str, float], keep: bool
+) -> Compiled:
+    stages = Stages(fn, target, options)
+    mir = stages.__dict__["mir"] = lower(fn, options, times)
+    symbol = symbol_of(fn)
+    clock = time.perf_counter()
+    text = stages._known["llvm"] = emit(mir, symbol)
+    times["emit"] = time.perf_counter() - clock
+    clock = time.perf_counter()
+    image = target.emit(text, options.opt_level)
+    times["llvm"] = time.perf_counter() - clock
+    layout = abi(mir)
+    if keep:
+        KernelCache().put(key, {"symbol": symbol, "slots": _abi_to_json(layout)}, image)
+    clock = time.perf_counter()
+    (address,) = target.link(image, symbol)
+    times["link"] = time.perf_counter() - clock
+    return Compiled(fn.name, key, address, layout, stages, times)
+
+
+_TYPES = {repr(t): t for t in (*SCALARS, pointer)}
+
+
+def _abi_to_json(layout: ABI) -> list[list[Any]]:
+    return [[s.param, list(s.path), repr(s.type), s.offset] for s in layout.slots]
+
+
+def _abi_from_json(rows: list[list[Any]]) -> ABI:
+    return ABI(tuple(Slot(param, tuple(path), _TYPES[name], offset) for param, path, name, offset in rows))

@@ -1,0 +1,105 @@
+"""The parsed definition of one Python function and what the free names in it mean."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import inspect
+import linecache
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from engine.compiler import types
+from engine.errors import CompileError
+
+
+class Source:
+    """Source text, syntax tree and captured names of `fn`. Reads the file only when asked (not at decoration)."""
+
+    def __init__(self, fn: Callable[..., Any]):
+        self.fn = fn
+        self.name = fn.__qualname__
+        self.filename = fn.__code__.co_filename
+
+    @functools.cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The definition; its line numbers are those of the file."""
+        found = _definitions(self.filename).get((self.fn.__name__, self.fn.__code__.co_firstlineno))
+        if found is None:
+            raise CompileError(f"the source of '{self.name}' is not available: Python kept no text for {self.filename}")
+        return found
+
+    @property
+    def first_line(self) -> int:
+        return self.fn.__code__.co_firstlineno
+
+    def line(self, number: int) -> str:
+        """Line `number` of the file, counted from 1."""
+        return linecache.getline(self.filename, number)
+
+    @functools.cached_property
+    def captured(self) -> dict[str, Any]:
+        """Names from enclosing functions."""
+        cells = self.fn.__closure__ or ()
+        found = {}
+        for name, cell in zip(self.fn.__code__.co_freevars, cells, strict=True):
+            try:
+                found[name] = cell.cell_contents
+            except ValueError:  # the enclosing function has not bound it yet
+                continue
+        return found
+
+    def lookup(self, name: str) -> Any:
+        """What a free name means: enclosing function, module, Python builtins. Raises KeyError."""
+        if name in self.captured:
+            return self.captured[name]
+        if name in self.fn.__globals__:
+            return self.fn.__globals__[name]
+        return vars(builtins)[name]
+
+    def evaluate(self, node: ast.expr, local: dict[str, Any] | None = None) -> Any:
+        """The Python value of an expression over free names (and `local`)."""
+        code = compile(ast.Expression(node), self.filename, "eval")
+        return eval(code, self.fn.__globals__, {**self.captured, **(local or {})})
+
+    @functools.cached_property
+    def annotations(self) -> dict[str, types.Type]:
+        """Types of the annotated parameters, and of "return" where annotated."""
+        found = {}
+        for name, annotation in self.fn.__annotations__.items():
+            value = annotation
+            if isinstance(value, str):
+                value = self.evaluate(ast.parse(value, mode="eval").body)
+            try:
+                found[name] = types.of_annotation(value)
+            except TypeError as error:
+                raise CompileError(f"parameter '{name}' of '{self.name}': {error}", filename=self.filename,
+                                   lineno=self.fn.__code__.co_firstlineno) from None  # fmt: skip
+        return found
+
+    @functools.cached_property
+    def parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.fn).parameters.values())
+
+
+@functools.cache
+def _definitions(filename: str) -> dict[tuple[str, int], ast.FunctionDef]:
+    """Every function defined in a file by name and first line (of its first decorator); the file is parsed once."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except SyntaxError:
+        return {}
+    return {
+        (node.name, min([node.lineno, *(d.lineno for d in node.decorator_list)])): node
+        for node in statements(tree.body)
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every statement of a block and of the blocks inside, without looking into expressions."""
+    for node in body:
+        yield node
+        for block in ("body", "orelse", "finalbody"):
+            yield from statements(getattr(node, block, []))

@@ -1,0 +1,231 @@
+"""The host CPU as a target: LLVM text to object code, object code to callable addresses.
+
+Three native functions serve all kernels: `weft_region`, which the workers of a parallel region enter (it claims chunks
+until none is left), `weft_call`, for small grids on the caller, and `weft_launch`, the same from one block of memory. All
+set the IEEE floating-point mode and restore the caller's: other libraries switch flush-to-zero on, which would change our
+results.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from engine.compiler.cache import KernelCache, digest
+from engine.errors import DeviceError
+
+_REGION = """
+declare void {set_state}
+{declarations}
+
+define internal i64 @enter() {{
+{save}
+}}
+
+define internal void @leave(i64 %state) {{
+{restore}
+}}
+
+define void @weft_call(ptr %range, ptr %params, i64 %begin, i64 %end) nounwind {{
+  %state = call i64 @enter()
+  call void %range(ptr %params, i64 %begin, i64 %end)
+  call void @leave(i64 %state)
+  ret void
+}}
+
+; block: range function, size, address of an i32 count or 0, unused (eight bytes each), then the parameters
+define void @weft_launch(ptr %block) nounwind {{
+entry:
+  %range = load ptr, ptr %block
+  %size.at = getelementptr i64, ptr %block, i64 1
+  %capacity = load i64, ptr %size.at
+  %count.at = getelementptr i64, ptr %block, i64 2
+  %count = load ptr, ptr %count.at
+  %counted = icmp ne ptr %count, null
+  br i1 %counted, label %indirect, label %run
+indirect:
+  %count.i32 = load i32, ptr %count
+  %count.i64 = sext i32 %count.i32 to i64
+  %fewer = icmp slt i64 %count.i64, %capacity
+  %limited = select i1 %fewer, i64 %count.i64, i64 %capacity
+  br label %run
+run:
+  %size = phi i64 [ %capacity, %entry ], [ %limited, %indirect ]
+  %params = getelementptr i64, ptr %block, i64 4
+  call void @weft_call(ptr %range, ptr %params, i64 0, i64 %size)
+  ret void
+}}
+
+; context, eight i64: range function, params, size, chunk, next, workers, address of an i32 count or 0, tickets
+define void @weft_region(ptr %context) nounwind {{
+entry:
+  %range = load ptr, ptr %context
+  %params.at = getelementptr i64, ptr %context, i64 1
+  %params = load ptr, ptr %params.at
+  %size.at = getelementptr i64, ptr %context, i64 2
+  %capacity = load i64, ptr %size.at
+  %chunk.at = getelementptr i64, ptr %context, i64 3
+  %chunk = load i64, ptr %chunk.at
+  %next.at = getelementptr i64, ptr %context, i64 4
+  %count.at = getelementptr i64, ptr %context, i64 6
+  %count = load ptr, ptr %count.at
+  %counted = icmp ne ptr %count, null
+  br i1 %counted, label %indirect, label %first
+indirect:
+  %count.i32 = load i32, ptr %count
+  %count.i64 = sext i32 %count.i32 to i64
+  %fewer = icmp slt i64 %count.i64, %capacity
+  %limited = select i1 %fewer, i64 %count.i64, i64 %capacity
+  br label %first
+first:
+  %size = phi i64 [ %capacity, %entry ], [ %limited, %indirect ]
+  %begin.first = atomicrmw add ptr %next.at, i64 %chunk monotonic
+  %work = icmp slt i64 %begin.first, %size
+  br i1 %work, label %signin, label %done
+signin:
+  %tickets.at = getelementptr i64, ptr %context, i64 7
+  %ticket = atomicrmw add ptr %tickets.at, i64 1 monotonic
+  %low = and i64 %ticket, 63
+  %bit = shl i64 1, %low
+  %workers.at = getelementptr i64, ptr %context, i64 5
+  %old = atomicrmw or ptr %workers.at, i64 %bit monotonic
+  %state = call i64 @enter()
+  br label %run
+run:
+  %begin = phi i64 [ %begin.first, %signin ], [ %begin.next, %run ]
+  %whole = add i64 %begin, %chunk
+  %cut = icmp slt i64 %whole, %size
+  %end = select i1 %cut, i64 %whole, i64 %size
+  call void %range(ptr %params, i64 %begin, i64 %end)
+  %begin.next = atomicrmw add ptr %next.at, i64 %chunk monotonic
+  %more = icmp slt i64 %begin.next, %size
+  br i1 %more, label %run, label %leave
+leave:
+  call void @leave(i64 %state)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+# rounding to nearest, no flushing, all exceptions masked
+_STATE = {
+    "x86_64": {
+        "set_state": "@llvm.x86.sse.ldmxcsr(ptr)",
+        "declarations": "declare void @llvm.x86.sse.stmxcsr(ptr)",
+        "save": "  %at = alloca i32\n  call void @llvm.x86.sse.stmxcsr(ptr %at)\n  %old = load i32, ptr %at\n"
+        "  store i32 8064, ptr %at\n  call void @llvm.x86.sse.ldmxcsr(ptr %at)\n  %wide = zext i32 %old to i64\n  ret i64 %wide",
+        "restore": "  %at = alloca i32\n  %old = trunc i64 %state to i32\n  store i32 %old, ptr %at\n"
+        "  call void @llvm.x86.sse.ldmxcsr(ptr %at)\n  ret void",
+    },
+    "aarch64": {
+        "set_state": "@llvm.aarch64.set.fpcr(i64)",
+        "declarations": "declare i64 @llvm.aarch64.get.fpcr()",
+        "save": "  %old = call i64 @llvm.aarch64.get.fpcr()\n  call void @llvm.aarch64.set.fpcr(i64 0)\n  ret i64 %old",
+        "restore": "  call void @llvm.aarch64.set.fpcr(i64 %state)\n  ret void",
+    },
+}
+_STATE["arm64"] = _STATE["aarch64"]
+
+
+class HostTarget:
+    """This machine's CPU. `key` names everything about it that object code depends on."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.triple = llvm.get_process_triple()
+        self.cpu = llvm.get_host_cpu_name()
+        self.features = llvm.get_host_cpu_features().flatten()
+        version = ".".join(map(str, llvm.llvm_version_info))
+        self.key = digest(self.triple, self.cpu, self.features, llvmlite.__version__, version)
+        self._threads = threading.local()
+        self._numbers = itertools.count()
+        self._jit: Any = None
+        self._lock = threading.Lock()
+        self._linked: list[Any] = []  # code stays loaded for as long as the process runs
+
+    def machine(self, opt_level: int) -> Any:
+        """This Python thread's TargetMachine: LLVM's is not safe to share."""
+        machines = self._threads.__dict__.setdefault("machines", {})
+        if opt_level not in machines:
+            machines[opt_level] = llvm.Target.from_triple(self.triple).create_target_machine(
+                cpu=self.cpu, features=self.features, opt=opt_level, reloc="pic", codemodel="small", jit=True
+            )
+        return machines[opt_level]
+
+    def optimized(self, text: str, opt_level: int = 3) -> Any:
+        """The LLVM module parsed, verified and optimised, and the machine to emit it with."""
+        machine = self.machine(opt_level)
+        module = llvm.parse_assembly(text, context=llvm.create_context())
+        module.verify()
+        tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
+        tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = opt_level > 1
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+        return module, machine
+
+    def emit(self, text: str, opt_level: int = 3) -> bytes:
+        """Object code of an LLVM module given as text."""
+        module, machine = self.optimized(text, opt_level)
+        return machine.emit_object(module)
+
+    def assembly(self, text: str, opt_level: int = 3) -> str:
+        """Assembly of the same, for people."""
+        module, machine = self.optimized(text, opt_level)
+        return machine.emit_assembly(module)
+
+    def link(self, image: bytes, *symbols: str) -> tuple[int, ...]:
+        """Addresses of `symbols` in object code, which is loaded for good."""
+        with self._lock:
+            if self._jit is None:
+                self._jit = llvm.create_lljit_compiler(self.machine(3))
+            builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+            for symbol in symbols:
+                builder.export_symbol(symbol)
+            library = builder.link(self._jit, f"weft{next(self._numbers)}")
+            self._linked.append(library)
+        return tuple(library[symbol] for symbol in symbols)
+
+    @functools.cached_property
+    def _native(self) -> tuple[int, ...]:
+        """Addresses of the region, call and launch functions."""
+        architecture = self.triple.split("-")[0]
+        if architecture not in _STATE:
+            raise DeviceError("target_host", name=f"the processor architecture '{architecture}' is not supported")
+        text = _REGION.format(**_STATE[architecture])
+        cache, key = KernelCache(), digest(text, self.key)
+        entry = cache.get(key)
+        image = entry[1] if entry else self.emit(text)
+        if entry is None:
+            cache.put(key, {}, image)
+        return self.link(image, "weft_region", "weft_call", "weft_launch")
+
+    @property
+    def region_address(self) -> int:
+        """Address of `void weft_region(int64 context[8])`, entered by every worker of a parallel region."""
+        return self._native[0]
+
+    @property
+    def call_address(self) -> int:
+        """Address of `void weft_call(range_fn, params, int64 begin, int64 end)`: a whole range on the caller."""
+        return self._native[1]
+
+
+    @property
+    def launch_address(self) -> int:
+        """Address of `void weft_launch(block)`: a whole launch on the caller, from its one block (see `_REGION`)."""
+        return self._native[2]
+
+
+@functools.cache
+def host_target() -> HostTarget:
+    """The one host target of this process."""
+    return HostTarget()

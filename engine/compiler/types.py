@@ -1,0 +1,387 @@
+"""The type system of the kernel language: what a value is, and how it flattens into machine scalars.
+
+Types are immutable, compare by value and print as the user writes them. `leaves` is the one place that says how a type
+is cut into scalars; the scalariser, the launch packer and the memory layout all read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+LAYOUTS = ("aos", "planes", "rows")
+ROW_SIZES = (16, 32, 64)  # bytes a "rows" struct is padded to
+
+
+class Type:
+    """Base of all IR types."""
+
+    is_value: ClassVar[bool] = True  # can be held by a local variable, passed and returned by value
+
+    @property
+    def ir_type(self) -> Type:
+        """Annotations and values are resolved through this attribute; a type is its own annotation."""
+        return self
+
+
+@dataclass(frozen=True, repr=False)
+class Scalar(Type):
+    """A machine number or truth value. Calling it casts in Python scope, as it does in a kernel."""
+
+    name: str
+    kind: str  # "b" truth, "i" signed, "u" unsigned, "f" float
+    bits: int
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __call__(self, value: Any = 0) -> Any:
+        return self.numpy.type(value)
+
+    @property
+    def numpy(self) -> np.dtype:
+        return _NUMPY[self]
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return 1 if self.kind == "b" else self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Smallest and largest integer of an integer type."""
+        if self.kind == "u":
+            return 0, 2**self.bits - 1
+        return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+
+
+bool_ = Scalar("bool", "b", 1)
+int8, int16, int32, int64 = (Scalar(f"int{b}", "i", b) for b in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (Scalar(f"uint{b}", "u", b) for b in (8, 16, 32, 64))
+float16, float32, float64 = (Scalar(f"float{b}", "f", b) for b in (16, 32, 64))
+SCALARS = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64)
+_NUMPY = {s: np.dtype(s.name) for s in SCALARS}
+BY_NUMPY = {d: s for s, d in _NUMPY.items()}
+PYTHON = {int: int32, float: float32, bool: bool_}
+
+
+@dataclass(frozen=True, repr=False)
+class Void(Type):
+    """The type of an operation that yields nothing."""
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+@dataclass(frozen=True, repr=False)
+class Pointer(Type):
+    """A raw address; appears in MIR only, as a leaf of an array."""
+
+    def __repr__(self) -> str:
+        return "pointer"
+
+
+void, pointer = Void(), Pointer()
+
+
+def _suffix(dtype: Scalar) -> str:
+    """The letter that Warp's names give a component type: vec3 (float32), vec3d, vec3i …"""
+    return {"float32": "", "float64": "d", "float16": "h", "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
+            "int16": "s", "uint16": "us", "int8": "b", "uint8": "ub", "bool": "bool"}[dtype.name]  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Vector(Type):
+    """`length` components of one scalar type."""
+
+    dtype: Scalar
+    length: int
+
+    def __repr__(self) -> str:
+        return f"vec{self.length}{_suffix(self.dtype)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Matrix(Type):
+    """Row-major matrix."""
+
+    dtype: Scalar
+    rows: int
+    cols: int
+
+    def __repr__(self) -> str:
+        return f"mat{self.rows}{self.cols}{_suffix(self.dtype)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Quat(Type):
+    """Quaternion x, y, z, w."""
+
+    dtype: Scalar
+
+    def __repr__(self) -> str:
+        return f"quat{_suffix(self.dtype)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Transform(Type):
+    """Rigid transform: translation x, y, z, then quaternion x, y, z, w."""
+
+    dtype: Scalar
+
+    def __repr__(self) -> str:
+        return f"transform{_suffix(self.dtype)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Struct(Type):
+    """Named fields of any type, passed by value."""
+
+    name: str
+    fields: tuple[tuple[str, Type], ...]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def index(self, name: str) -> int | None:
+        """Position of field `name`, or None."""
+        return next((i for i, (n, _) in enumerate(self.fields) if n == name), None)
+
+
+@dataclass(frozen=True, repr=False)
+class Tuple(Type):
+    """Several values in one, as a function returns them."""
+
+    items: tuple[Type, ...]
+
+    def __repr__(self) -> str:
+        return f"({', '.join(map(repr, self.items))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Array(Type):
+    """Strided n-d array in memory; the layout is part of the type."""
+
+    dtype: Type
+    ndim: int = 1
+    layout: str = "aos"
+
+    def __repr__(self) -> str:
+        parts = [f"dtype={self.dtype!r}"]
+        if self.ndim != 1:
+            parts.append(f"ndim={self.ndim}")
+        if self.layout != "aos":
+            parts.append(f'layout="{self.layout}"')
+        return f"array({', '.join(parts)})"
+
+
+@dataclass(frozen=True, repr=False)
+class LocalArray(Type):
+    """Fixed-size array private to one thread; passed by reference, never held by a mutable local."""
+
+    is_value: ClassVar[bool] = False
+    dtype: Type
+    shape: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"zeros(shape={self.shape[0] if len(self.shape) == 1 else self.shape}, dtype={self.dtype!r})"
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+
+@dataclass(frozen=True, repr=False)
+class Table(Type):
+    """A struct of arrays as one kernel argument: fields are planes, each as long as its dimension symbol says."""
+
+    is_value: ClassVar[bool] = False
+    name: str
+    fields: tuple[tuple[str, Type, str], ...]  # (name, element type, dimension symbol)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def field(self, name: str) -> tuple[Type, str] | None:
+        """Element type and dimension symbol of field `name`, or None."""
+        return _fields(self).get(name)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(symbol for _, _, symbol in self.fields))
+
+
+@cache
+def _fields(table: Table) -> dict[str, tuple[Type, str]]:
+    return {name: (dtype, symbol) for name, dtype, symbol in table.fields}
+
+
+Path = tuple[Any, ...]
+
+
+def components(t: Type) -> tuple[Scalar, int] | None:
+    """(scalar type, count) of a homogeneous value type, else None."""
+    match t:
+        case Scalar():
+            return t, 1
+        case Vector(dtype, n):
+            return dtype, n
+        case Matrix(dtype, r, c):
+            return dtype, r * c
+        case Quat(dtype):
+            return dtype, 4
+        case Transform(dtype):
+            return dtype, 7
+    return None
+
+
+@cache
+def leaves(t: Type) -> tuple[tuple[Path, Scalar | Pointer], ...]:
+    """The scalars that a value of type `t` consists of, in order, each with the path that leads to it.
+
+    scalar: (). vector, matrix, quaternion, transform component k: (k,). struct field: ("f", …). tuple item: (i, …).
+    array: ("data",) or, for planes, ("plane", k); then ("shape", d) int32 and ("stride", d) int64 bytes.
+    table: ("field", name, "plane", k) and ("count", symbol) int32.
+    """
+    return tuple(_leaves(t))
+
+
+def _leaves(t: Type) -> Iterator[tuple[Path, Scalar | Pointer]]:
+    same = components(t)
+    if isinstance(t, Scalar):
+        yield (), t
+    elif same:
+        yield from (((k,), same[0]) for k in range(same[1]))
+    elif isinstance(t, Struct):
+        for name, ftype in t.fields:
+            yield from (((name, *path), leaf) for path, leaf in leaves(ftype))
+    elif isinstance(t, Tuple):
+        for i, item in enumerate(t.items):
+            yield from (((i, *path), leaf) for path, leaf in leaves(item))
+    elif isinstance(t, Array):
+        if t.layout == "planes":
+            yield from ((("plane", k), pointer) for k in range(len(leaves(t.dtype))))
+        else:
+            yield ("data",), pointer
+        yield from ((("shape", d), int32) for d in range(t.ndim))
+        yield from ((("stride", d), int64) for d in range(t.ndim))
+    elif isinstance(t, Table):
+        for name, dtype, _ in t.fields:
+            yield from ((("field", name, "plane", k), pointer) for k in range(len(leaves(dtype))))
+        yield from ((("count", symbol), int32) for symbol in t.symbols)
+    elif not isinstance(t, Void):
+        raise TypeError(f"{t!r} has no leaves")
+
+
+@cache
+def memory_layout(t: Type, layout: str = "aos") -> tuple[tuple[int, ...], int, int]:
+    """(byte offset of each leaf, size, alignment) of one array element of type `t`; C rules, "rows" pads the size."""
+    if isinstance(t, Struct):
+        offsets: list[int] = []
+        end, align = 0, 1
+        for _, ftype in t.fields:
+            inner, size, a = memory_layout(ftype)
+            end = -(-end // a) * a
+            offsets += [end + o for o in inner]
+            end, align = end + size, max(align, a)
+        size = -(-end // align) * align
+    else:
+        flat = [leaf for _, leaf in leaves(t)]
+        if any(isinstance(leaf, Pointer) for leaf in flat):
+            raise TypeError(f"{t!r} cannot be an array element")
+        scalar = flat[0].size  # type: ignore[union-attr]
+        offsets, size, align = [k * scalar for k in range(len(flat))], scalar * len(flat), scalar
+    if layout == "rows":
+        align = max(align, 16)
+        size = next((s for s in ROW_SIZES if s >= size), -(-size // 64) * 64)
+    return tuple(offsets), size, align
+
+
+@dataclass(frozen=True, repr=False)
+class Generic(Type):
+    """A pattern in an annotation: matches every type whose kind and parameters agree; `None` parameters are free."""
+
+    kind: str  # "any" | "scalar" | "int" | "float" | "vector" | "matrix" | "quat" | "transform" | "array"
+    dtype: Type | None = None
+    shape: tuple[int | None, ...] = ()
+    name: str = ""  # equal non-empty names must bind to equal types
+
+    def __repr__(self) -> str:
+        return self.name or {"any": "Any"}.get(self.kind, self.kind)
+
+
+Any_ = Generic("any")
+AnyScalar: Any = Generic("scalar", name="Scalar")
+AnyInt: Any = Generic("int", name="Int")
+AnyFloat: Any = Generic("float", name="Float")
+
+
+def matches(pattern: Type, t: Type, bound: dict[str, Type] | None = None) -> bool:
+    """Whether `t` fits the annotation `pattern`; names bound on the way are collected in `bound`."""
+    if not isinstance(pattern, Generic):
+        if isinstance(pattern, Array) and isinstance(t, Array):
+            return (pattern.ndim, pattern.layout) == (t.ndim, t.layout) and matches(pattern.dtype, t.dtype, bound)
+        return pattern == t
+    if not _kind_matches(pattern, t, bound):
+        return False
+    if pattern.name and bound is not None:
+        return bound.setdefault(pattern.name, t) == t
+    return True
+
+
+def _kind_matches(pattern: Generic, t: Type, bound: dict[str, Type] | None) -> bool:
+    dtype = pattern.dtype or Any_
+    match pattern.kind, t:
+        case "any", _:
+            return True
+        case ("scalar" | "int" | "float") as kind, Scalar():
+            return kind == "scalar" or (t.is_int if kind == "int" else t.is_float)
+        case "vector", Vector(d, n):
+            return pattern.shape in ((), (None,), (n,)) and matches(dtype, d, bound)
+        case "matrix", Matrix(d, r, c):
+            sizes = pattern.shape or (None, None)
+            return sizes[0] in (None, r) and sizes[1] in (None, c) and matches(dtype, d, bound)
+        case ("quat", Quat(d)) | ("transform", Transform(d)):
+            return matches(dtype, d, bound)
+        case "array", Array(d, n):
+            return pattern.shape in ((), (None,), (n,)) and matches(dtype, d, bound)
+    return False
+
+
+def is_concrete(t: Type) -> bool:
+    """Whether `t` contains no pattern."""
+    match t:
+        case Generic():
+            return False
+        case Array(dtype):
+            return is_concrete(dtype)
+    return True
+
+
+def of_annotation(annotation: Any) -> Type:
+    """The type that an annotation means: a Python scalar type, or anything with an `ir_type`."""
+    if annotation is None:
+        return void
+    if annotation is Any:
+        return Any_
+    if isinstance(annotation, type) and annotation in PYTHON:
+        return PYTHON[annotation]
+    t = getattr(annotation, "ir_type", None)
+    if isinstance(t, Type):
+        return t
+    raise TypeError(f"{annotation!r} is not a type of the kernel language")

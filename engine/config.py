@@ -1,0 +1,232 @@
+"""Every knob of the engine: its ENGINE_<NAME> variable, type, default, and what depends on it.
+
+A knob's value is the first that there is of: the innermost `config.scope(...)`, an assignment (`config.threads = 2`),
+the environment variable, the default. *Startup* knobs are frozen at the first use of a device: assigning them later
+raises, because it could not have an effect. *Keyed* knobs change the code that is made, so they enter the key of the
+kernel cache.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+from engine.errors import ConfigError
+
+T = TypeVar("T")
+PREFIX = "ENGINE_"
+# variables with the same prefix that the test suite reads, so that they are not taken for a mistyped knob
+TEST_VARIABLES = ("ENGINE_ASSETS", "ENGINE_CASES", "ENGINE_TEST_SEED")
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+class Knob(Generic[T]):
+    """One typed setting of a `Config`; reads and checks a string from the environment or a value from Python alike."""
+
+    def __init__(
+        self,
+        parse: Callable[[Any], T],
+        default: T | Callable[[], T],
+        doc: str,
+        *,
+        keyed: bool = False,
+        startup: bool = False,
+    ):
+        self.parse, self.default, self.__doc__ = parse, default, doc
+        self.keyed, self.startup = keyed, startup
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name, self.variable = name, PREFIX + name.upper()
+
+    @overload
+    def __get__(self, config: None, owner: type) -> Knob[T]: ...
+    @overload
+    def __get__(self, config: Config, owner: type) -> T: ...
+    def __get__(self, config: Config | None, owner: type) -> Knob[T] | T:
+        if config is None:
+            return self
+        try:
+            return config._values[self.name]
+        except KeyError:
+            return config._first_value(self)
+
+    def __set__(self, config: Config, value: Any) -> None:
+        config._assign(self, self.checked_value(value, self.name))
+
+    def checked_value(self, value: Any, origin: str) -> T:
+        """`value` converted to the knob's type; `origin` names where it came from, for the error."""
+        try:
+            return self.parse(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(origin, f"expected {error}, got {value!r}") from None
+
+    def default_value(self) -> T:
+        return self.default() if callable(self.default) else self.default
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, (bool, int)) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in _TRUE + _FALSE:
+        return value.lower() in _TRUE
+    raise ValueError("0 or 1 (true, false, yes, no, on, off)")
+
+
+def _integer(low: int, high: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        expected = f"an integer from {low} to {high}"
+        try:
+            number = int(value) if isinstance(value, str) else value.__index__()
+        except (AttributeError, ValueError):
+            raise ValueError(expected) from None
+        if isinstance(value, bool) or not low <= number <= high:
+            raise ValueError(expected)
+        return number
+
+    return parse
+
+
+def _lane_count(value: Any) -> int:
+    number = _integer(0, 64)(value)
+    if number & (number - 1):
+        raise ValueError("0 (the target's own) or a power of two up to 64")
+    return number
+
+
+def _folder(value: Any) -> Path:
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ValueError("a folder")
+    return Path(value).expanduser().absolute()
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a string")
+    return value
+
+
+def _default_cache_dir() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("weft-engine", appauthor=False))
+
+
+def available_threads() -> int:
+    """How many processors this process may run on (an affinity mask or `taskset` counts), at least one."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+class Config:
+    """The knobs. `config` below is the one that the engine reads; tests make their own over another environment.
+
+    Assignments and scopes hold for the whole process, for all its threads.
+    """
+
+    cache_dir = Knob(_folder, _default_cache_dir, "folder of the compiled kernels", startup=True)
+    cuda_driver = Knob(_text, "", "path of the CUDA driver library; empty: the system's", startup=True)
+
+    device = Knob(_text, "", "device used where none is named; empty: the first GPU that works, else cpu")
+    threads = Knob(_integer(1, 1024), available_threads, "worker threads of the cpu device; never changes results")
+    kernel_cache = Knob(_flag, True, "keep compiled kernels in cache_dir and take them from there")
+    verify = Knob(_flag, False, "verify the IR after every pass, not only before emission")
+    verbose = Knob(_flag, False, "say on stderr what is compiled, loaded and reallocated")
+    timing = Knob(_flag, False, "switch the global timer on")
+    nvtx = Knob(_flag, False, "mark timed scopes as NVTX ranges (needs the nvtx package)")
+    tape_limit = Knob(_integer(0, 1 << 50), 1 << 30, "bytes that one launch may record for gradients")
+
+    checked = Knob(_flag, False, "compile bounds and division checks into kernels", keyed=True)
+    fma = Knob(_flag, True, "contract a*b+c to one rounding, the same way on every target", keyed=True)
+    fast_math = Knob(_flag, False, "reassociate floating-point arithmetic: results then differ", keyed=True)
+    lanes = Knob(_lane_count, 0, "SIMD lanes of the lanes shape; 0: as wide as the target", keyed=True)
+    opt_level = Knob(_integer(0, 3), 3, "LLVM's optimisation level", keyed=True)
+    max_unroll = Knob(_integer(0, 1024), 16, "loops with at most this many constant trips are unrolled", keyed=True)
+
+    def __init__(self, environ: Mapping[str, str] | None = None):
+        self._environ = os.environ if environ is None else environ
+        self._values: dict[str, Any] = {}
+        self._frozen_by = ""
+        self.revision = 0  # counts the changes of keyed knobs: code made at another revision may differ
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and name not in (*self._knobs(), "revision"):
+            raise self._unknown(name)
+        super().__setattr__(name, value)
+
+    @classmethod
+    def _knobs(cls) -> dict[str, Knob[Any]]:
+        return {name: knob for name, knob in vars(cls).items() if isinstance(knob, Knob)}
+
+    @classmethod
+    def _unknown(cls, name: str) -> ConfigError:
+        near = difflib.get_close_matches(name, cls._knobs(), n=1)
+        return ConfigError(name, "no such knob" + (f"; did you mean '{near[0]}'?" if near else ""))
+
+    def _first_value(self, knob: Knob[T]) -> T:
+        text = self._environ.get(knob.variable)
+        value = knob.default_value() if text is None else knob.checked_value(text, knob.variable)
+        return self._values.setdefault(knob.name, value)
+
+    def _assign(self, knob: Knob[T], value: T) -> None:
+        if knob.startup and self._frozen_by and value != knob.__get__(self, type(self)):
+            raise ConfigError(knob.name, f"is fixed since {self._frozen_by}: assign it, or set {knob.variable}, before")
+        if knob.keyed and self._values.get(knob.name, knob) != value:
+            self.revision += 1
+        self._values[knob.name] = value
+
+    @contextmanager
+    def scope(self, **overrides: Any) -> Iterator[Config]:
+        """The knobs in `overrides` hold inside the `with` block; afterwards they are what they were before it.
+
+        Raises `ConfigError` for an unknown knob, a value that it does not take, or a startup knob that is frozen;
+        nothing is changed then.
+        """
+        knobs = self._knobs()
+        for name in overrides:
+            if name not in knobs:
+                raise self._unknown(name)
+        wanted = {name: knobs[name].checked_value(value, name) for name, value in overrides.items()}
+        saved = {name: getattr(self, name) for name in wanted}
+        try:
+            for name, value in wanted.items():
+                setattr(self, name, value)
+            yield self
+        finally:
+            for name, value in saved.items():
+                if knobs[name].keyed and self._values[name] != value:
+                    self.revision += 1
+                self._values[name] = value
+
+    def freeze(self, reason: str) -> None:
+        """Fixes the startup knobs, for `reason` ("the first use of device 'cpu'"). Only the first call counts."""
+        if not self._frozen_by:
+            for knob in self._knobs().values():
+                if knob.startup:
+                    knob.__get__(self, type(self))
+            self._frozen_by = reason
+
+    def cache_key(self) -> tuple[tuple[str, Any], ...]:
+        """The keyed knobs and their values, in a fixed order: what makes the same kernel compile to other code."""
+        return tuple((name, getattr(self, name)) for name, knob in sorted(self._knobs().items()) if knob.keyed)
+
+    def describe(self) -> list[tuple[str, str, Any, Any, str]]:
+        """One row for each knob: name, variable, value, default, meaning; for `engine info` and the documentation."""
+        return [
+            (name, knob.variable, getattr(self, name), knob.default_value(), knob.__doc__ or "")
+            for name, knob in self._knobs().items()
+        ]
+
+    def unknown_variables(self) -> list[tuple[str, str]]:
+        """ENGINE_* variables that no knob reads (typing errors), each with the nearest that one does, or ""."""
+        known = [knob.variable for knob in self._knobs().values()]
+        found = [name for name in self._environ if name.startswith(PREFIX) and name not in known]
+        near = {name: difflib.get_close_matches(name, known, n=1) for name in found if name not in TEST_VARIABLES}
+        return sorted((name, match[0] if match else "") for name, match in near.items())
+
+
+config = Config()

@@ -1,0 +1,31 @@
+"""Devices, memory, arrays, tables and launches: what runs kernels. Knows nothing of physics."""
+
+from engine.context import device_cpu as device_cpu  # registers the cpu
+from engine.context.array import array
+from engine.context.array_make import (
+    array1d,
+    array2d,
+    array3d,
+    array4d,
+    clone,
+    copy,
+    empty,
+    empty_like,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
+from engine.context.device import Device, get_device, get_devices
+from engine.context.launch import Indirect, Launch, indirect, launch
+from engine.context.table import Table, make_table, table
+
+__all__ = [
+    "Device", "Indirect", "Launch", "Table", "array", "array1d", "array2d", "array3d", "array4d", "clone", "copy",
+    "empty", "empty_like", "from_dlpack", "from_numpy", "full", "full_like", "get_device", "get_devices", "indirect",
+    "launch", "make_table", "ones", "ones_like", "table", "zeros", "zeros_like",
+]  # fmt: skip

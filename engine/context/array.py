@@ -1,0 +1,334 @@
+"""The array: typed, strided elements in the memory of one device, and an annotation of the same spelling.
+
+Layouts, for three vec3 elements a, b, c:
+    aos     ax ay az bx by bz cx cy cz           what NumPy hands over without a copy
+    planes  ax bx cx … | ay by cy … | az bz cz   each component apart, planes on 64-byte borders
+    rows    ax ay az .. bx by bz .. cx cy cz ..  elements padded to 16, 32 or 64 bytes
+NumPy sees all three as an (n, 3) array; only the strides differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import types
+from engine.context import array_views as views
+from engine.context import dtypes
+from engine.context.device import Device, get_device
+from engine.context.memory import ALIGNMENT, Block
+from engine.errors import LaunchError
+
+_NO_MEMORY = Block(0, 0, None)
+Values = list[Any]
+
+
+class array:
+    """A 1- to 4-dimensional array of scalars, vectors, matrices, quaternions, transforms or structs.
+
+    `array(data, dtype=, shape=, device=, copy=True, layout="aos")` takes lists, NumPy arrays, value objects or another
+    array. Without `dtype`, Python ints become int32, floats float32, and NumPy data keep their type; an (n, 3) float32
+    array with `dtype=vec3` has shape (n,). `copy=False` shares the memory of `data`, and raises TypeError where that is
+    impossible. Without `data` it is zero; without `data` and `shape` it is empty, which is what a kernel's annotation
+    `array(dtype=vec3)` means. Raises TypeError for data that do not fit, ValueError for a bad shape or an integer out of
+    range, DeviceError for an unknown device.
+
+    Attributes: `dtype`, `shape`, `strides` (bytes), `ptr` (address of the first element, or of its plane 0),
+    `plane_stride` (bytes from plane to plane), `device`, `layout`, `ir_type`.
+    """
+
+    __slots__ = (
+        "__weakref__", "block", "device", "dtype", "element", "ir_type", "plane_stride", "ptr", "shape", "strides",
+        "table",
+    )  # fmt: skip
+
+    dtype: Any
+    element: types.Type
+    ir_type: types.Array
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    ptr: int
+    plane_stride: int
+    block: Block
+    device: Device
+    table: Callable[[], Any] | None  # weak reference to the table that this array is a field of, and moves with
+
+    def __init__(self, data: Any = None, dtype: Any = Any, shape: Any = None, device: Any = None, copy: bool = True,
+                 layout: str = "aos", ndim: int | None = None):  # fmt: skip
+        if layout not in types.LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(types.LAYOUTS)}, got {layout!r}")
+        if data is None and shape is None:
+            self._set_type(Any if dtype is None else dtype, 1 if ndim is None else ndim, layout)
+            none = (0,) * self.ir_type.ndim
+            self._set_memory(none, none, 0, 0, _NO_MEMORY, get_device("cpu" if device is None else device))
+            return
+        if data is None:
+            extents = views.checked_shape(shape)
+            self._allocate(float if dtype in (Any, None) else dtype, extents, layout, get_device(device), zeroed=True)
+        elif isinstance(data, array):
+            self._from_array(data, dtype, shape, device, copy, layout)
+        else:
+            self._from_data(data, dtype, shape, get_device(device), copy, layout)
+        if ndim not in (None, self.ndim):
+            raise ValueError(f"ndim={ndim} was asked for, but the data have {self.ndim} dimensions")
+
+    def __class_getitem__(cls, dtype: Any) -> array:
+        """`array[float]` is the annotation `array(dtype=float)`."""
+        return cls(dtype=dtype)
+
+    # -- construction ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def allocate(cls, dtype: Any, shape: Any, layout: str = "aos", device: Any = None, zeroed: bool = True) -> array:
+        """New memory for `shape` elements, zero or uninitialised."""
+        self = cls.__new__(cls)
+        if layout not in types.LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(types.LAYOUTS)}, got {layout!r}")
+        self._allocate(dtype, views.checked_shape(shape), layout, get_device(device), zeroed)
+        return self
+
+    @classmethod
+    def over(cls, dtype: Any, layout: str, shape: tuple[int, ...], strides: tuple[int, ...], ptr: int,
+             plane_stride: int, block: Block, device: Device) -> array:  # fmt: skip
+        """An array over memory that exists already."""
+        self = cls.__new__(cls)
+        self._set_type(dtype, len(shape), layout)
+        self._set_memory(shape, strides, ptr, plane_stride, block, device)
+        return self
+
+    def _set_type(self, dtype: Any, ndim: int, layout: str) -> None:
+        if not 1 <= ndim <= views.MAX_DIMS:
+            raise ValueError(f"an array has 1 to {views.MAX_DIMS} dimensions, got ndim={ndim}")
+        self.dtype, self.element = dtypes.resolve(dtype)
+        if layout == "planes" and isinstance(self.element, types.Struct):
+            raise TypeError(f"{self.element!r}: planes of a struct are a table; use layout 'aos' or 'rows', or @table")
+        self.ir_type = dtypes.array_type(self.element, ndim, layout)
+
+    def _set_memory(self, shape: tuple[int, ...], strides: tuple[int, ...], ptr: int, plane_stride: int, block: Block,
+                    device: Device) -> None:  # fmt: skip
+        self.shape, self.strides, self.ptr, self.plane_stride = shape, strides, ptr, plane_stride
+        self.block, self.device, self.table = block, device, None
+
+    def _allocate(self, dtype: Any, shape: tuple[int, ...], layout: str, device: Device, zeroed: bool) -> None:
+        self._set_type(dtype, len(shape), layout)
+        size = math.prod(shape) * self.element_stride
+        plane_stride = 0
+        if layout == "planes":
+            plane_stride = -(-size // ALIGNMENT) * ALIGNMENT
+            size = plane_stride * len(types.leaves(self.element))
+        block = device.alloc(size, zeroed)
+        strides = views.contiguous_strides(shape, self.element_stride)
+        self._set_memory(shape, strides, block.ptr, plane_stride, block, device)
+
+    def _from_array(self, data: array, dtype: Any, shape: Any, device: Any, copy: bool, layout: str) -> None:
+        element = data.element if dtype in (Any, None) else dtypes.resolve(dtype)[1]
+        home = data.device if device is None else get_device(device)
+        if not copy and (element, layout, home) == (data.element, data.layout, data.device):
+            view = data if shape is None else data.reshape(shape)
+            self._set_type(data.dtype, view.ndim, layout)
+            self._set_memory(view.shape, view.strides, view.ptr, view.plane_stride, view.block, home)
+            return
+        if not copy:
+            raise TypeError(f"cannot share the memory of {data!r} as {element!r} in layout '{layout}' on {home.name}")
+        kept = data.dtype if dtype in (Any, None) else dtype
+        self._from_data(data.numpy(), kept, shape, home, True, layout)
+
+    def _from_data(self, data: Any, dtype: Any, shape: Any, device: Device, copy: bool, layout: str) -> None:
+        dtype = dtypes.infer(data) if dtype in (Any, None) else dtype
+        element = dtypes.resolve(dtype)[1]
+        if not copy and isinstance(data, np.ndarray):
+            self._share(data, dtype, shape, device, layout)
+            return
+        source = dtypes.to_numpy(data, element, layout)
+        inner = source.ndim - len(dtypes.numpy_element(element, layout)[1])
+        outer = source.shape[:inner] or (1,)
+        extents = views.checked_shape(outer) if shape is None else views.reshaped(math.prod(outer), shape)
+        self._allocate(dtype, extents, layout, device, zeroed=False)
+        target = self.numpy()
+        target[...] = source.reshape(target.shape)
+
+    def _share(self, data: np.ndarray, dtype: Any, shape: Any, device: Device, layout: str) -> None:
+        """Lie over the memory of a NumPy array whose elements already have the exact form."""
+        self._set_type(dtype, 1, layout)
+        scalar, inner = dtypes.numpy_element(self.element, layout)
+        outer = data.ndim - len(inner)
+        if data.dtype != scalar or outer < 1 or data.shape[outer:] != inner:
+            form = f"{scalar} of shape (…, {', '.join(map(str, inner))})" if inner else str(scalar)
+            raise TypeError(f"sharing memory as {self.element!r} needs {form}, got {data.dtype} of shape {data.shape}; "
+                            "use engine.array(data, dtype=...) to convert a copy")  # fmt: skip
+        if not device.is_cpu or not data.flags.writeable or not data.flags.aligned:
+            raise TypeError(f"sharing memory needs a writable, aligned NumPy array and a cpu device, not {device.name}")
+        step, wanted = scalar.itemsize, views.contiguous_strides(inner, scalar.itemsize)
+        if layout == "planes" and inner:
+            step = data.strides[-1]
+            wanted = views.contiguous_strides(inner, step)
+        if data.size and data.strides[outer:] != wanted:
+            raise TypeError(f"sharing memory as {self.element!r} in layout '{layout}' needs inner strides {wanted}, "
+                            f"got {data.strides[outer:]}")  # fmt: skip
+        extents = views.checked_shape(data.shape[:outer])
+        self._set_type(dtype, len(extents), layout)
+        ptr = data.ctypes.data
+        block = Block(ptr, data.nbytes, data)
+        self._set_memory(extents, data.strides[:outer], ptr, step if layout == "planes" else 0, block, device)
+        if shape is not None:
+            view = self.reshape(shape)
+            self.ir_type = view.ir_type
+            self._set_memory(view.shape, view.strides, ptr, view.plane_stride, block, device)
+
+    # -- facts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def layout(self) -> str:
+        return self.ir_type.layout
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def element_stride(self) -> int:
+        """Bytes between neighbours when contiguous: the (padded) element, or one scalar where components are apart."""
+        if self.ir_type.layout == "planes":
+            return dtypes.numpy_element(self.element)[0].itemsize
+        return types.memory_layout(self.element, self.ir_type.layout)[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take, without gaps between planes."""
+        planes = len(types.leaves(self.element)) if self.layout == "planes" else 1
+        return self.size * self.element_stride * planes
+
+    @property
+    def is_contiguous(self) -> bool:
+        return views.is_contiguous(self.shape, self.strides, self.element_stride)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        layout = "" if self.layout == "aos" else f", layout='{self.layout}'"
+        return f"array(shape={self.shape}, dtype={self.element!r}{layout}, device='{self.device.name}')"
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    # -- host access -------------------------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """The elements as NumPy: on the cpu a writable view of the same memory, elsewhere a copy.
+
+        Vectors add one inner dimension, matrices two; structs are records.
+        """
+        return self._window(self.ptr, self.shape, self.strides)
+
+    def _window(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+        scalar, inner = dtypes.numpy_element(self.element, self.layout)
+        step = self.plane_stride if self.layout == "planes" else scalar.itemsize
+        inner_strides = views.contiguous_strides(inner, step)
+        return self.device.window(self.block, ptr, (*shape, *inner), (*strides, *inner_strides), scalar)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.numpy().__array_interface__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy().__dlpack_device__()
+
+    def list(self) -> Values:
+        """All elements in C order, as Python numbers or value objects."""
+        inner = dtypes.numpy_element(self.element, self.layout)[1]
+        flat = self.numpy().reshape(-1, *inner)
+        return [dtypes.to_value(stored, self.element) for stored in flat]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        """An element (a Python number or value object) where every dimension is indexed, else a view."""
+        offset, shape, strides = views.index(self.shape, self.strides, key)
+        if shape:
+            return self._view(shape, strides, self.ptr + offset)
+        return dtypes.to_value(self._window(self.ptr + offset, (), ())[()], self.element)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        offset, shape, strides = views.index(self.shape, self.strides, key)
+        self._window(self.ptr + offset, shape, strides)[...] = self._converted(value)
+
+    def _converted(self, value: Any) -> np.ndarray:
+        if isinstance(value, array):
+            value = value.numpy()
+        scalar, inner = dtypes.numpy_element(self.element, self.layout)
+        if inner and np.ndim(value) == 0:
+            return dtypes.to_numpy(value, types.BY_NUMPY[scalar])  # one number for every component
+        return dtypes.to_numpy(value, self.element, self.layout)
+
+    def fill_(self, value: Any) -> array:
+        """Set every element to `value`: a number (for each component), a sequence of components, or a value object."""
+        self.numpy()[...] = self._converted(value)
+        return self
+
+    def zero_(self) -> array:
+        """Set every byte of every element to zero."""
+        view = self.numpy()
+        view[...] = np.zeros((), view.dtype)
+        return self
+
+    def assign(self, values: Any) -> array:
+        """Copy `values` (array, NumPy array or nested lists) into this array; raises ValueError for another shape."""
+        source = self._converted(values)
+        target = self.numpy()
+        if source.shape != target.shape:
+            raise ValueError(f"assign needs data of shape {target.shape}, got {source.shape}")
+        target[...] = source
+        return self
+
+    # -- views -------------------------------------------------------------------------------------------------------
+
+    def _view(self, shape: tuple[int, ...], strides: tuple[int, ...], ptr: int) -> array:
+        return array.over(self.dtype, self.layout, shape, strides, ptr, self.plane_stride, self.block, self.device)
+
+    def reshape(self, shape: Any, *more: int) -> array:
+        """A view with another shape of the same size (one extent may be -1); raises ValueError unless contiguous."""
+        extents = views.reshaped(self.size, (shape, *more) if more else shape)
+        if not self.is_contiguous:
+            raise ValueError("only a contiguous array can be reshaped; use engine.clone(a) first")
+        return self._view(extents, views.contiguous_strides(extents, self.element_stride), self.ptr)
+
+    def flatten(self) -> array:
+        """A 1-d view of a contiguous array."""
+        return self.reshape(-1) if self.size else self.reshape(0)
+
+    def transpose(self, axes: Any = None) -> array:
+        """A view with the axes in another order; None reverses them."""
+        return self._view(*views.transposed(self.shape, self.strides, axes), self.ptr)
+
+    def view(self, dtype: Any) -> array:
+        """The same memory read as another element type of the same size. Raises LaunchError for planes and rows."""
+        kept, element = dtypes.resolve(dtype)
+        if element == self.element:
+            return self._view(self.shape, self.strides, self.ptr)
+        if self.layout != "aos":
+            expected = f"{self.element!r}: components of '{self.layout}' are not next to each other"
+            raise LaunchError("array.view", "dtype", expected, repr(element), "clone it with layout='aos' first")
+        size, wanted = types.memory_layout(self.element)[1], types.memory_layout(element)[1]
+        if size != wanted:
+            raise ValueError(f"{element!r} has {wanted} bytes, but the elements have {size}")
+        return array.over(kept, "aos", self.shape, self.strides, self.ptr, 0, self.block, self.device)
+
+    def contiguous(self) -> array:
+        """This array when it is contiguous, else a contiguous copy."""
+        if self.is_contiguous:
+            return self
+        copy = array.allocate(self.dtype, self.shape, self.layout, self.device, zeroed=False)
+        return copy.assign(self)

@@ -1,0 +1,104 @@
+"""Arithmetic of strided views: which bytes an index, reshape or transpose of an array selects. Touches no memory."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+MAX_DIMS = 4
+MAX_EXTENT = 2**31 - 1  # indices are int32
+
+Shape = tuple[int, ...]
+
+
+def integers(given: Any) -> tuple[int, ...]:
+    """One integer, or a sequence of them, as a tuple; raises TypeError for anything else."""
+    try:
+        return (operator.index(given),)
+    except TypeError:
+        return tuple(operator.index(number) for number in given)
+
+
+def checked_shape(shape: Any) -> Shape:
+    """`shape` as a tuple of 1 to 4 extents; raises ValueError or TypeError naming what is wrong."""
+    extents = integers(shape)
+    if not 1 <= len(extents) <= MAX_DIMS:
+        raise ValueError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {extents}")
+    if any(extent < 0 or extent > MAX_EXTENT for extent in extents):
+        raise ValueError(f"extents are 0 to 2**31 - 1, got shape {extents}")
+    return extents
+
+
+def contiguous_strides(shape: Shape, element: int) -> Shape:
+    """Byte strides of a C-contiguous array whose elements are `element` bytes apart."""
+    strides = []
+    for extent in reversed(shape):
+        strides.append(element)
+        element *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def is_contiguous(shape: Shape, strides: Shape, element: int) -> bool:
+    """Whether the elements lie in C order without gaps; strides of extents 0 and 1 do not matter."""
+    if 0 in shape:
+        return True
+    wanted = contiguous_strides(shape, element)
+    return all(extent == 1 or have == want for extent, have, want in zip(shape, strides, wanted, strict=True))
+
+
+def index(shape: Shape, strides: Shape, key: Any) -> tuple[int, Shape, Shape]:
+    """(byte offset, shape, strides) of `array[key]` for integers, slices and one ellipsis, NumPy's basic indexing.
+
+    Raises IndexError for an integer out of range or too many indices, TypeError for any other kind of index.
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    if any(part is Ellipsis for part in keys):
+        at = next(i for i, part in enumerate(keys) if part is Ellipsis)
+        fill = len(shape) - len(keys) + 1
+        keys = (*keys[:at], *(slice(None),) * fill, *keys[at + 1 :])
+    if len(keys) > len(shape):
+        raise IndexError(f"too many indices: the array has {len(shape)} dimensions, got {len(keys)}")
+    keys += (slice(None),) * (len(shape) - len(keys))
+    offset, extents, steps = 0, [], []
+    for axis, (part, extent, stride) in enumerate(zip(keys, shape, strides, strict=True)):
+        if isinstance(part, slice):
+            start, stop, step = part.indices(extent)
+            length = len(range(start, stop, step))
+            offset += start * stride if length else 0
+            extents.append(length)
+            steps.append(step * stride)
+        else:
+            offset += _position(part, axis, extent) * stride
+    return offset, tuple(extents), tuple(steps)
+
+
+def _position(part: Any, axis: int, extent: int) -> int:
+    try:
+        position = operator.index(part)
+    except TypeError:
+        raise TypeError(f"an array is indexed with integers, slices and ..., got {type(part).__name__}") from None
+    if not -extent <= position < extent:
+        raise IndexError(f"index {position} is out of bounds for axis {axis} with size {extent}")
+    return position + extent if position < 0 else position
+
+
+def reshaped(size: int, shape: Any) -> Shape:
+    """`shape` with one -1 replaced by what is left; raises ValueError when the sizes differ."""
+    extents = list(integers(shape))
+    if extents.count(-1) == 1:
+        known = math.prod(extent for extent in extents if extent != -1)
+        if known and size % known == 0:
+            extents[extents.index(-1)] = size // known
+    checked = checked_shape(tuple(extents)) if -1 not in extents else ()
+    if not checked or math.prod(checked) != size:
+        raise ValueError(f"cannot reshape {size} elements to {tuple(extents)}")
+    return checked
+
+
+def transposed(shape: Shape, strides: Shape, axes: Any) -> tuple[Shape, Shape]:
+    """Shape and strides with the axes in the order `axes` (None: reversed)."""
+    order = tuple(range(len(shape)))[::-1] if axes is None else tuple(operator.index(axis) for axis in axes)
+    if sorted(order) != list(range(len(shape))):
+        raise ValueError(f"axes must be a permutation of 0 … {len(shape) - 1}, got {order}")
+    return tuple(shape[axis] for axis in order), tuple(strides[axis] for axis in order)

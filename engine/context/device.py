@@ -1,0 +1,104 @@
+"""Devices by name: what a device offers to arrays and launches, the registry of devices, and the default one.
+
+A device is one file with three parts: its memory (`alloc`, `window`), its programs (`load`: compiled kernel → something
+that runs a packed launch) and the device itself (`synchronize`). `device_cpu` is the model.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from engine.compiler import types
+from engine.config import config
+from engine.context.memory import Block
+from engine.errors import DeviceError
+
+
+class Program(Protocol):
+    """A compiled kernel that is loaded on a device. `block` is what `packer` makes of a launch's arguments."""
+
+    entry: int  # what the launch block's header calls the kernel by
+
+    def run(self, block: bytes, size: int) -> None:
+        """Run `size` > 0 threads now."""
+
+    def bind(self, block: bytes, size: int, count: int) -> Callable[[], None]:
+        """What runs `size` threads each time, or as many as the int32 at address `count` then says, if fewer."""
+
+
+class Device(Protocol):
+    """What the rest of the engine needs of a device."""
+
+    name: str  # "cpu", "cuda:0", "emu"
+    is_cpu: bool  # host code may touch its memory
+    is_cuda: bool
+
+    def alloc(self, nbytes: int, zeroed: bool) -> Block:
+        """Memory on a 64-byte border."""
+
+    def window(
+        self, block: Block, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
+    ) -> np.ndarray:
+        """The memory as NumPy sees it: without a copy on the host, else a copy."""
+
+    def load(self, kernel: Any, arg_types: tuple[types.Type, ...]) -> tuple[Any, Program]:
+        """Compile `kernel` for these argument types: (compiled kernel, program)."""
+
+    def synchronize(self) -> None:
+        """Wait until all work given to the device is done."""
+
+
+_factories: dict[str, Callable[[], Device]] = {}
+_unavailable: dict[str, str] = {}
+_devices: dict[str, Device] = {}
+
+
+def register_device(name: str, factory: Callable[[], Device]) -> None:
+    """Make `name` known; `factory` is called at the first use."""
+    _factories[name] = factory
+    _unavailable.pop(name, None)
+
+
+def register_unavailable(name: str, reason: str) -> None:
+    """Make `name` known as a device that this installation does not have; `name` also stands for "name:index"."""
+    _unavailable[name] = reason
+
+
+def get_device(device: str | Device | None = None) -> Device:
+    """The device of this name; None is the default one. Raises DeviceError for one that is unknown or unavailable."""
+    if device is None:
+        return default_device()
+    if not isinstance(device, str):
+        return device
+    found = _devices.get(device)
+    return found if found is not None else _open(device)
+
+
+def _open(name: str) -> Device:
+    kind = name.partition(":")[0]
+    if name in _factories:
+        return _devices.setdefault(name, _factories[name]())
+    if kind in _unavailable:
+        raise DeviceError(f"device '{name}' is not available: {_unavailable[kind]}")
+    known = sorted([*_factories, *_unavailable])
+    near = difflib.get_close_matches(name, known, n=1)
+    suggestion = f"; did you mean '{near[0]}'?" if near else ""
+    raise DeviceError(f"unknown device '{name}'; known devices: {', '.join(known)}{suggestion}")
+
+
+def default_device() -> Device:
+    """The device used where none is named: `config.device`, else the cpu."""
+    return get_device(config.device or "cpu")
+
+
+def get_devices() -> list[Device]:
+    """Every device that can be used here."""
+    return [get_device(name) for name in _factories]
+
+
+register_unavailable("cuda", "this version has no CUDA back end yet; use device='cpu'")
+register_unavailable("emu", "this version has no emulated GPU yet; use device='cpu'")

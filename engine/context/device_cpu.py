@@ -1,0 +1,131 @@
+"""The cpu device: host memory, compiled kernels run on the caller or on all workers, nothing asynchronous."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import types
+from engine.config import config
+from engine.context import memory
+from engine.context.device import register_device
+from engine.context.packer import HEADER_BYTES
+from engine.context.threads import CHUNK_MULTIPLE, MAX_WORKERS, chunk_size, pool
+
+# Called with ctypes' own conversion of one bytes object to its address, which is half the price of declared arguments.
+_launch_type = ctypes.CFUNCTYPE(None)
+
+# A grid whose work is less than this many nanoseconds runs on the caller: waking the workers costs about as much.
+REGION_PAYS = 15_000
+# Until a kernel was timed, a thread of it is taken to cost this many nanoseconds.
+UNKNOWN_COST = 20.0
+# A kernel on the caller is timed at its first two launches and then at every 32nd: two clock readings cost 80 ns.
+_TIMED_FIRST, _TIMED_MASK = 2, 31
+_CALL_COST, _REGION_COST = 600, 4_000  # nanoseconds that entering takes, not the kernel
+
+
+class CpuProgram:
+    """A compiled kernel in this process. Its cost per thread is measured to choose between the caller and the workers.
+
+    The choice never shows in the results: what a thread computes does not depend on who runs it.
+    """
+
+    def __init__(self, entry: int, native: Any):
+        self.entry = entry
+        self.cost = UNKNOWN_COST  # nanoseconds per thread
+        self.launches = 0
+        self._call = _launch_type(native.launch_address)
+        self._region = native.region_address
+
+    def run(self, block: bytes, size: int) -> None:
+        if size * self.cost < REGION_PAYS:
+            self.launches = launches = self.launches + 1
+            if launches & _TIMED_MASK and launches > _TIMED_FIRST:
+                self._call(block)
+            else:
+                self._run_timed(block, size)
+        elif size <= CHUNK_MULTIPLE or config.threads == 1:
+            self._run_timed(block, size)
+        else:
+            self.run_region(block, size, config.threads)
+
+    def _run_timed(self, block: bytes, size: int) -> None:
+        start = perf_counter_ns()
+        self._call(block)
+        self.cost = max(perf_counter_ns() - start - _CALL_COST, 0) / size if size else UNKNOWN_COST
+
+    def run_region(self, block: bytes, size: int, workers: int) -> None:
+        """Run `size` threads on up to `workers` threads, whatever it costs."""
+        workers = min(workers, MAX_WORKERS, -(-size // chunk_size(size)))
+        holder = ctypes.c_char_p(block)
+        params = (ctypes.c_void_p.from_buffer(holder).value or 0) + HEADER_BYTES
+        start = perf_counter_ns()
+        pool.run(self._region, self.entry, params, size, workers)
+        self.cost = max(perf_counter_ns() - start - _REGION_COST, 0) * workers / size
+
+    def bind(self, block: bytes, size: int, count: int) -> Callable[[], None]:
+        if count:
+            return self._bind_indirect(block, size, count)
+        if not size:
+            return _nothing
+        call, address, launches = self._call, ctypes.c_char_p(block), 0
+
+        def run_again() -> None:
+            nonlocal launches
+            launches += 1
+            if launches & _TIMED_MASK and size * self.cost < REGION_PAYS:
+                call(address)
+            else:
+                self.run(block, size)
+
+        return run_again
+
+    def _bind_indirect(self, block: bytes, capacity: int, count: int) -> Callable[[], None]:
+        counter, run = ctypes.c_int32.from_address(count), self.run
+
+        def run_counted() -> None:
+            size = min(counter.value, capacity)
+            if size > 0:
+                run(block, size)
+
+        return run_counted
+
+
+def _nothing() -> None:
+    pass
+
+
+class CpuDevice:
+    """The processors of this machine. Work is done when a call returns, so `synchronize` has nothing to wait for."""
+
+    name = "cpu"
+    is_cpu = True
+    is_cuda = False
+
+    def __repr__(self) -> str:
+        return "cpu"
+
+    def alloc(self, nbytes: int, zeroed: bool) -> memory.Block:
+        config.freeze("the first use of device 'cpu'")
+        return memory.host_block(nbytes, zeroed)
+
+    def window(self, block: memory.Block, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...],
+               dtype: np.dtype) -> np.ndarray:  # fmt: skip
+        return memory.host_window(block, ptr, shape, strides, dtype)
+
+    def load(self, kernel: Any, arg_types: tuple[types.Type, ...]) -> tuple[Any, CpuProgram]:
+        config.freeze("the first use of device 'cpu'")
+        from engine.compiler.target_host import host_target  # needs LLVM, which only a launch does
+
+        compiled = kernel.compile(arg_types, host_target())
+        return compiled, CpuProgram(compiled.address, host_target())
+
+    def synchronize(self) -> None:
+        pass
+
+
+register_device("cpu", CpuDevice)

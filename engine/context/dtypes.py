@@ -1,0 +1,169 @@
+"""Element types as NumPy sees them: from what a user writes as `dtype` to an IR type, a NumPy dtype and back to values.
+
+A scalar is a NumPy scalar; vectors, quaternions and transforms have one inner dimension, matrices two; a struct is a
+NumPy structured dtype with C layout ("rows": padded to 16, 32 or 64 bytes).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import types
+from engine.compiler.values import StructValue, Value, value_class
+from engine.compiler.values.base import scalar_of
+
+
+@cache
+def array_type(dtype: types.Type, ndim: int, layout: str) -> types.Array:
+    """The one `Array` object with these parameters, so that the launch path may compare by identity."""
+    return types.Array(dtype, ndim, layout)
+
+
+def resolve(dtype: Any) -> tuple[Any, types.Type]:
+    """(dtype as `array.dtype` reports it, IR type) of what a user wrote: float, vec3, np.float32, a struct class …
+
+    Raises TypeError naming the value when it is no element type.
+    """
+    if isinstance(dtype, np.dtype) or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
+        scalar = types.BY_NUMPY.get(np.dtype(dtype))
+        if scalar is None:
+            raise TypeError(f"{dtype!r} is no element type; use one of {', '.join(map(repr, types.SCALARS))}")
+        return scalar, scalar
+    element = types.of_annotation(dtype)
+    if not types.is_concrete(element):
+        return dtype, element
+    if types.components(element) is None and not isinstance(element, types.Struct):
+        raise TypeError(f"{element!r} cannot be an array element")
+    return value_class(element), element
+
+
+@cache
+def numpy_element(element: types.Type, layout: str = "aos") -> tuple[np.dtype, tuple[int, ...]]:
+    """(NumPy dtype, inner shape) of an element: vec3 is (float32, (3,)), mat33 (float32, (3, 3)), a struct (record, ())."""
+    if isinstance(element, types.Struct):
+        return _record(element, layout), ()
+    same = types.components(element)
+    if same is None:
+        raise TypeError(f"{element!r} cannot be an array element")
+    scalar, count = same
+    if isinstance(element, types.Scalar):
+        return scalar.numpy, ()
+    if isinstance(element, types.Matrix):
+        return scalar.numpy, (element.rows, element.cols)
+    return scalar.numpy, (count,)
+
+
+def _record(struct: types.Struct, layout: str) -> np.dtype:
+    """Structured dtype with the offsets of `types.memory_layout`."""
+    offsets, size, _ = types.memory_layout(struct, layout)
+    formats, starts, leaf = [], [], 0
+    for _, ftype in struct.fields:
+        scalar, inner = numpy_element(ftype)
+        formats.append((scalar, inner) if inner else scalar)
+        starts.append(offsets[leaf] if leaf < len(offsets) else size)
+        leaf += len(types.leaves(ftype))
+    names = [name for name, _ in struct.fields]
+    return np.dtype({"names": names, "formats": formats, "offsets": starts, "itemsize": size})
+
+
+def infer(data: Any) -> Any:
+    """The dtype of plain data: Python ints are int32, floats float32; NumPy data keep theirs, value objects too."""
+    if isinstance(data, np.ndarray):
+        return data.dtype
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if isinstance(first, Value | StructValue):
+        return first.ir_type
+    if isinstance(first, np.ndarray | np.generic):
+        return first.dtype
+    kind = np.asarray(data).dtype.kind
+    if kind in "biuf":
+        return {"b": types.bool_, "f": types.float32}.get(kind, types.int32)
+    raise TypeError(f"cannot tell an element type from {data!r}; pass dtype=")
+
+
+def to_numpy(data: Any, element: types.Type, layout: str = "aos") -> np.ndarray:
+    """`data` as a NumPy array of shape (…, inner shape of the element), converted without losing integers.
+
+    Raises TypeError for a wrong inner shape or a number that is not integral where an integer is wanted, ValueError for
+    an integer outside the type's range. float64 rounds to float32.
+    """
+    scalar, inner = numpy_element(element, layout)
+    if isinstance(element, types.Struct):
+        return _to_records(data, element, scalar)
+    if isinstance(data, Value) and data.ir_type != element:
+        raise TypeError(f"expected {element!r}, got a {data.ir_type!r}")
+    source = _numbers(data, element)
+    if inner and source.shape[source.ndim - len(inner) :] != inner:
+        if source.size == 0 and source.ndim == 1:  # an empty list
+            return np.empty((0, *inner), scalar)
+        raise TypeError(f"{element!r} needs data of shape (…, {', '.join(map(str, inner))}), got {source.shape}")
+    return _cast(source, scalar, element)
+
+
+def _numbers(data: Any, element: types.Type) -> np.ndarray:
+    """Any data as an array of numbers, of whatever type."""
+    try:
+        source = np.asarray(data)
+    except ValueError:  # not rectangular; transforms may be pairs (p, q)
+        if not isinstance(element, types.Transform):
+            raise TypeError(f"cannot make {element!r} from lists of different lengths") from None
+        make = value_class(element)
+        source = np.asarray(make(data) if len(data) == 2 and np.ndim(data[0]) == 1 else [make(item) for item in data])
+    if source.dtype.kind in "biuf":
+        return source
+    if source.dtype.kind == "O" and source.size and all(isinstance(item, int) for item in source.flat):
+        raise ValueError(f"{data!r} does not fit {element!r}")
+    raise TypeError(f"cannot make {element!r} from {data!r}")
+
+
+def _cast(source: np.ndarray, scalar: np.dtype, element: types.Type) -> np.ndarray:
+    if source.dtype == scalar:
+        return source
+    if scalar.kind in "iu" and source.size:
+        if source.dtype.kind == "f" and not bool(np.all(np.isfinite(source) & (source == np.trunc(source)))):
+            raise TypeError(f"{element!r} needs whole numbers, got {source.dtype} data with fractions, NaN or infinity")
+        limits = np.iinfo(scalar)
+        low, high = int(source.min()), int(source.max())
+        if low < limits.min or high > limits.max:
+            raise ValueError(f"{low} … {high} does not fit {element!r} ({limits.min} … {limits.max})")
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinity, as everywhere
+        return source.astype(scalar)
+
+
+def _to_records(data: Any, element: types.Struct, record: np.dtype) -> np.ndarray:
+    if isinstance(data, np.ndarray | np.void) and data.dtype.names is not None:
+        if data.dtype.names != record.names:
+            raise TypeError(f"{element!r} has the fields {record.names}, got {data.dtype.names}")
+        return np.asarray(data) if data.dtype == record else np.asarray(data).astype(record)
+    if isinstance(data, StructValue):
+        return np.array(record_of(data, element), record)
+    if not isinstance(data, list | tuple):
+        raise TypeError(f"cannot make {element!r} from {data!r}")
+    items = [_to_records(item, element, record) for item in data]
+    return np.stack(items) if items else np.empty(0, record)
+
+
+def record_of(value: Any, element: types.Struct) -> tuple[Any, ...]:
+    """A struct value object as the nested tuple that NumPy stores into a record."""
+    if getattr(value, "ir_type", None) != element:
+        raise TypeError(f"expected a {element!r}, got {value!r}")
+    parts: list[Any] = []
+    for name, ftype in element.fields:
+        part = getattr(value, name)
+        parts.append(record_of(part, ftype) if isinstance(ftype, types.Struct) else to_numpy(part, ftype))
+    return tuple(parts)
+
+
+def to_value(stored: Any, element: types.Type) -> Any:
+    """One stored element as Python code sees it: a number, or an object of the element's value class."""
+    if isinstance(element, types.Scalar):
+        return scalar_of(stored, element)
+    make = value_class(element)
+    if isinstance(element, types.Struct):
+        return make(**{name: to_value(stored[name], ftype) for name, ftype in element.fields})
+    return make(np.array(stored).reshape(-1))

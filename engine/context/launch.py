@@ -1,0 +1,246 @@
+"""Launches: run a kernel over a grid now, or record it to be run again.
+
+Flow of `launch(kernel, dim, inputs)`: the kernel's `Launcher` for this device (compiled, loaded, with its packer) → pack
+the arguments into a launch block → the program runs it. Only when packing refuses an argument, or a generic kernel meets
+new types, are the arguments looked at one by one (`arguments.check`): that finds the launcher to use, or the error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.compiler import types
+from engine.config import config
+from engine.context import arguments
+from engine.context import array_views as views
+from engine.context.array import array
+from engine.context.device import Device, get_device
+from engine.context.packer import REFUSALS, make_packer
+from engine.context.table import Table
+from engine.errors import LaunchError
+
+MAX_THREADS = 2**31 - 1
+MAX_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Indirect:
+    """A grid whose size is read on the device when it starts: element 0 of `count`, at most `capacity`."""
+
+    count: array
+    capacity: int
+
+
+def indirect(count: array, capacity: int) -> Indirect:
+    """`dim=indirect(count, capacity)`: run as many threads as element 0 of the int32 array `count` says at that moment.
+
+    A count beyond `capacity` runs `capacity` threads, a negative one none. Raises TypeError unless `count` is a
+    non-empty int32 array.
+    """
+    if not isinstance(count, array) or count.element != types.int32 or not count.size:
+        raise TypeError(f"indirect needs a non-empty int32 array, got {count!r}")
+    return Indirect(count, int(capacity))
+
+
+class Grid:
+    """A checked `dim`: extents (filled up with 1), threads or capacity, and the array that holds the count, or None."""
+
+    __slots__ = ("counter", "extents", "size")
+
+    def __init__(self, extents: tuple[int, int, int, int], size: int, counter: array | None):
+        self.extents, self.size, self.counter = extents, size, counter
+
+    @property
+    def count(self) -> int:
+        """Address of the count, 0 where there is none; read at every packing, since memory may move."""
+        return self.counter.ptr if self.counter is not None else 0
+
+
+class Launcher:
+    """One kernel, compiled for some argument types and loaded on one device."""
+
+    __slots__ = ("compiled", "device", "pack", "program", "revision", "run")
+
+    def __init__(self, kernel: Any, arg_types: tuple[types.Type, ...], args: Sequence[Any], device: Device):
+        self.revision = config.revision
+        self.device = device
+        self.compiled, self.program = device.load(kernel, arg_types)
+        self.run = self.program.run
+        exact = [
+            type(arg) if isinstance(wanted, types.Generic) and not isinstance(kind, types.Array | types.Table) else None
+            for (_, wanted), kind, arg in zip(kernel.params, arg_types, args, strict=True)
+        ]
+        self.pack = make_packer(arg_types, exact, self.compiled.abi.slots, device, self.program.entry)
+
+
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), device: Any = None,
+           stream: Any = None, block_dim: int = 256, record_cmd: bool = False) -> Launch | None:  # fmt: skip
+    """Run `kernel` with one thread for each point of a grid.
+
+    dim: number of threads, a tuple of 1 to 4 extents, or `indirect(count, capacity)`; 0 runs nothing.
+    inputs, outputs: the kernel's arguments in order; the split is for the reader. device: where to run, None = default.
+    stream: order among other work of the device. block_dim: threads of a block on a GPU; the cpu only checks it.
+    record_cmd: run nothing, return a `Launch` to be run again and again.
+
+    Raises LaunchError naming the argument for a wrong device, dtype, ndim, layout or count of arguments, an integer
+    outside the parameter's range, or 2**31 threads and more.
+    """
+    if stream is not None and device is None:
+        device = stream.device
+    launcher = kernel.launchers.get(device)
+    if (dim.__class__ is int and 0 < dim <= MAX_THREADS and launcher is not None
+            and launcher.revision == config.revision and not record_cmd and block_dim == 256):  # fmt: skip
+        try:
+            block = launcher.pack(dim, 0, dim, 1, 1, 1, [*inputs, *outputs])
+        except REFUSALS:
+            pass  # looked at below, one argument at a time
+        else:
+            launcher.run(block, dim)
+            return None
+    if record_cmd:
+        return Launch(kernel, dim, [*inputs, *outputs], device, block_dim)
+    _launch_checked(kernel, dim, [*inputs, *outputs], device, block_dim)
+    return None
+
+
+def _launch_checked(kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int) -> None:
+    """The launch of any grid and any arguments, right or wrong."""
+    _check_block(kernel.name, block_dim)
+    grid = _grid(kernel.name, dim, get_device(device))
+    launcher, block, _ = _pack_any(kernel, grid, args, device)
+    launcher.program.bind(block, grid.size, grid.count)()
+
+
+class Launch:
+    """A launch whose arguments are packed: `launch()` runs it again without looking at them.
+
+    It keeps its arguments alive. When a table among them (or the table of a field among them) moves its memory, it
+    packs again by itself. New elements of an array are seen, its memory stays; use `set_param` for another array.
+    """
+
+    __slots__ = ("__weakref__", "_args", "_device_key", "_grid", "_run", "device", "kernel")
+
+    def __init__(self, kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int = 256):
+        _check_block(kernel.name, block_dim)
+        self.kernel, self.device, self._device_key = kernel, get_device(device), device
+        self._args = args
+        self._grid = _grid(kernel.name, dim, self.device)
+        self._pack()
+        self._follow_tables()
+
+    def launch(self, stream: Any = None) -> None:
+        """Run it."""
+        self._run()
+
+    def set_dim(self, dim: Any) -> None:
+        """Change the grid."""
+        self._grid = _grid(self.kernel.name, dim, self.device)
+        self._pack()
+        self._follow_tables()
+
+    def set_param(self, param: str | int, value: Any) -> None:
+        """Change one argument, by name or position. Raises LaunchError for an unknown one or an unfit value."""
+        names = [name for name, _ in self.kernel.params]
+        position = names.index(param) if param in names else param
+        if not isinstance(position, int) or not -len(names) <= position < len(names):
+            raise LaunchError(self.kernel.name, str(param), f"a parameter ({', '.join(names)})", "no such parameter")
+        before = self._args[position]
+        self._args[position] = value
+        try:
+            self._pack()
+        except LaunchError:
+            self._args[position] = before
+            raise
+        self._follow_tables()
+
+    def set_params(self, args: Sequence[Any]) -> None:
+        """Change all arguments."""
+        before, self._args = self._args, list(args)
+        try:
+            self._pack()
+        except LaunchError:
+            self._args = before
+            raise
+        self._follow_tables()
+
+    def invalidate(self) -> None:
+        """The memory of an argument moved: pack again before the next run."""
+        self._run = self._pack_and_run
+
+    def _pack_and_run(self) -> None:
+        self._pack()
+        self._run()
+
+    def _pack(self) -> None:
+        grid = self._grid
+        launcher, block, self._args = _pack_any(self.kernel, grid, self._args, self._device_key)
+        self._run = launcher.program.bind(block, grid.size, grid.count)
+
+    def _follow_tables(self) -> None:
+        for arg in (*self._args, self._grid.counter):
+            owner = arg.table() if isinstance(arg, array) and arg.table is not None else arg
+            if isinstance(owner, Table):
+                owner.dependents.add(self)
+
+
+def _pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launcher, bytes, list[Any]]:
+    """The launcher for arguments of any kind, the launch block, and the arguments as they were understood.
+
+    `key` is the device as the caller wrote it; the next launch that writes it alike tries this launcher first.
+    """
+    launcher = kernel.launchers.get(key)
+    if launcher is not None and launcher.revision == config.revision:
+        try:
+            return launcher, launcher.pack(grid.size, grid.count, *grid.extents, args), args
+        except REFUSALS:
+            pass
+    device = get_device(key)
+    understood, kinds = arguments.check(kernel.name, kernel.params, args, device)
+    launcher = find_launcher(kernel, tuple(kinds), understood, device)
+    kernel.launchers[key] = launcher
+    try:
+        return launcher, launcher.pack(grid.size, grid.count, *grid.extents, understood), understood
+    except REFUSALS as error:
+        raise LaunchError(kernel.name, "inputs", "arguments that fit their parameters", str(error)) from error
+
+
+def find_launcher(kernel: Any, kinds: tuple[types.Type, ...], args: Sequence[Any], device: Device) -> Launcher:
+    """The kernel's launcher for these types, compiled when it is new."""
+    key = (device.name, config.revision, kinds, tuple(map(_python_class, args)))
+    launcher = kernel.launchers.get(key)
+    if launcher is None:
+        launcher = kernel.launchers[key] = Launcher(kernel, kinds, args, device)
+    return launcher
+
+
+def _python_class(arg: Any) -> type | None:
+    return None if isinstance(arg, array | Table) else type(arg)
+
+
+def _check_block(kernel: str, block_dim: Any) -> None:
+    if not isinstance(block_dim, int) or not 1 <= block_dim <= MAX_BLOCK:
+        raise LaunchError(kernel, "block_dim", f"an integer from 1 to {MAX_BLOCK}", repr(block_dim))
+
+
+def _grid(kernel: str, dim: Any, device: Device) -> Grid:
+    """What a user gave as `dim`, checked."""
+    counter = dim.count if isinstance(dim, Indirect) else None
+    given = dim.capacity if isinstance(dim, Indirect) else dim
+    if counter is not None and counter.device is not device:
+        raise LaunchError(kernel, "dim", f"a count on device '{device.name}'", f"one on '{counter.device.name}'")
+    try:
+        extents = views.integers(given)
+    except TypeError:
+        raise LaunchError(
+            kernel, "dim", "an integer, 1 to 4 integers, or indirect(count, capacity)", repr(dim)
+        ) from None
+    if not 1 <= len(extents) <= 4 or min(extents) < 0:
+        raise LaunchError(kernel, "dim", "1 to 4 extents that are not negative", repr(dim))
+    size = math.prod(extents)
+    if size > MAX_THREADS or max(extents) > MAX_THREADS:
+        raise LaunchError(kernel, "dim", "fewer than 2**31 threads", f"{given} = {size}")
+    d0, d1, d2, d3 = (*extents, 1, 1, 1)[:4]
+    return Grid((d0, d1, d2, d3), size, counter)

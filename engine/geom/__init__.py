@@ -1,0 +1,1 @@
+"""Geometry without time and forces: shapes, mass properties, hulls, broad and narrow phase."""

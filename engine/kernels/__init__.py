@@ -1,0 +1,1 @@
+"""Launched algorithms in the kernel language that two or more folders use: scan, sort, reduce."""

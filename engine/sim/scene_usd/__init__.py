@@ -1,0 +1,80 @@
+"""USD scenes: reads the UsdPhysics content of a file into scene records (SI units, the stage's up axis is kept).
+
+USD's own parser (UsdPhysicsLoadStageFromPrimRange) finds the physics prims and resolves groups, materials, limits and
+drives; one reader per kind of prim turns each into a record. Frames are computed here in double precision.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from engine.sim.scene_records import SceneRecords
+from engine.sim.scene_usd.bodies import read_body
+from engine.sim.scene_usd.filters import read_filtered_pairs, read_groups
+from engine.sim.scene_usd.gravity import read_gravity
+from engine.sim.scene_usd.joints import read_joint
+from engine.sim.scene_usd.masses import read_masses
+from engine.sim.scene_usd.reading import Reading
+from engine.sim.scene_usd.shapes import read_shape
+from engine.sim.scene_usd.stage import (
+    SUFFIXES,
+    frame_rate,
+    open_stage,
+    report_composition,
+    stage_units,
+    start_time,
+    up_axis,
+    warnings_of_usd,
+)
+from engine.sim.scene_usd.unsupported import report_unsupported
+
+__all__ = ["SUFFIXES", "read"]
+
+DEFAULT_RATE = 60.0  # frames per second of a stage that names none
+
+
+def read(path: str | os.PathLike[str]) -> SceneRecords:
+    """The records of a USD file. Raises SceneError naming the file and the prim; what is left out is in `.report`."""
+    from pxr import UsdGeom
+
+    name = os.fspath(path)
+    stage = open_stage(name)
+    records = SceneRecords(name, up_axis=up_axis(stage), fps=frame_rate(stage) or DEFAULT_RATE)
+    reading = Reading(stage, name, stage_units(stage, name), UsdGeom.XformCache(start_time(stage)), records)
+    report_composition(stage, name, records.report)
+    with warnings_of_usd(records.report, name):
+        _read_prims(reading)
+    report_unsupported(stage, records.report)
+    return records
+
+
+def _read_prims(reading: Reading) -> None:
+    """All readers in the order in which they need each other's records."""
+    scenes, bodies, shapes, joints = _parsed(reading.stage)
+    reading.records.gravity = read_gravity(reading, [reading.stage.GetPrimAtPath(path) for path in scenes])
+    for path in bodies:
+        read_body(reading, reading.stage.GetPrimAtPath(path))
+    for path, desc in shapes.items():
+        read_shape(reading, reading.stage.GetPrimAtPath(path), desc)
+    for path, desc in joints.items():
+        read_joint(reading, reading.stage.GetPrimAtPath(path), desc)
+    read_groups(reading, shapes)
+    read_filtered_pairs(reading)
+    read_masses(reading)
+
+
+def _parsed(stage: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """USD's descriptions of (scenes, bodies, shapes, joints) by prim path, each in the stage's order."""
+    from pxr import Usd, UsdPhysics
+
+    load = getattr(UsdPhysics, "UsdPhysicsLoadStageFromPrimRange", None) or UsdPhysics.LoadUsdPhysicsFromRange
+    found: dict[str, dict[str, Any]] = {"Scene": {}, "RigidBody": {}, "Shape": {}, "Joint": {}}
+    for kind, (paths, descs) in load(stage, ["/"]).items():
+        name = str(kind).rsplit(".", 1)[-1]
+        family = next((f for f in found if name.endswith(f)), None)
+        if family is not None:
+            found[family].update((str(path), desc) for path, desc in zip(paths, descs, strict=True))
+    order = [str(p.GetPath()) for p in Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies())]
+    sorted_families = [{p: family[p] for p in order if p in family} for family in found.values()]
+    return sorted_families[0], sorted_families[1], sorted_families[2], sorted_families[3]

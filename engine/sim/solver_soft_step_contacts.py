@@ -1,0 +1,488 @@
+"""The soft step's contact constraints: one row per manifold in solve order, prepared once per frame.
+
+A row holds what stays constant over the frame: the lever products j = r × n of its points with both bodies, effective
+masses, friction at the centre of the manifold (two tangents as one block, and a twist about the normal). Separations
+follow the bodies to first order, as in temporal Gauss-Seidel: s = s₀ + n·(Δp₁ − Δp₀) + j₁·Δr₁ − j₀·Δr₀, with Δ since
+the start of the frame; for a rolling sphere that is exact.
+
+The soft constraint (Catto, "Soft Constraints", GDC 2011, and Solver2D, 2024) replaces the position error s < 0 by a
+damped spring that is integrated implicitly: λ = −m (v + b·s)·c − d·λ_total with the coefficients of `softness`.
+"Relax" repeats the solve without the spring, so that the velocity that pushed bodies apart does not stay in them.
+"""
+
+from typing import Any
+
+from engine.compiler import lang as k
+from engine.context import make_table
+from engine.sim.coloring import slots_of
+from engine.sim.solver_soft_step_bodies import BodyFrame, BodyInertia, BodyMotion, BodyVelocity, inertia_times
+from engine.state.model import Model
+from engine.state.tables import Contacts
+
+MAX_POINTS = 4
+
+
+# One row per manifold (nrow), four points per row (npoint = 4 nrow): point p of row i is element 4 i + p.
+ContactRows: Any = make_table(
+    "ContactRows",
+    [
+        ("pair", k.int32, "nrow"),  # in Contacts
+        ("body0", k.int32, "nrow"),  # row of the body, nbody = the world
+        ("body1", k.int32, "nrow"),
+        ("points", k.int32, "nrow"),  # how many
+        ("normal", k.vec3, "nrow"),  # from 0 to 1
+        ("tangent", k.vec3, "nrow"),  # the first; the second is normal × tangent
+        ("inv_mass0", k.float32, "nrow"),  # 1/kg
+        ("inv_mass1", k.float32, "nrow"),
+        ("mu", k.float32, "nrow"),
+        ("mu_torsional", k.float32, "nrow"),  # m
+        ("restitution", k.float32, "nrow"),
+        ("r0", k.vec3, "nrow"),  # manifold centre from the centre of mass, m
+        ("r1", k.vec3, "nrow"),
+        ("friction_mass", k.vec3, "nrow"),  # inverse of the 2×2 tangent block: 11, 22, 12
+        ("twist_mass", k.float32, "nrow"),
+        ("friction", k.vec2, "nrow"),  # impulses along the tangents, N·s
+        ("twist", k.float32, "nrow"),  # impulse about the normal, N·m·s
+        ("total_friction", k.vec2, "nrow"),  # over the frame
+        ("j0", k.vec3, "npoint"),  # r₀ × n
+        ("j1", k.vec3, "npoint"),  # r₁ × n
+        ("separation", k.float32, "npoint"),  # at the start of the frame, m
+        ("mass", k.float32, "npoint"),  # effective, kg
+        ("lever", k.float32, "npoint"),  # distance from the manifold centre, m
+        ("impulse", k.float32, "npoint"),  # N·s
+        ("total_impulse", k.float32, "npoint"),  # over the frame
+        ("approach", k.float32, "npoint"),  # normal velocity at the start of the frame, m/s
+    ],
+)
+
+
+@k.kernel
+def count_pairs(contacts: Contacts, count: k.array(dtype=k.int32)):
+    count[0] = contacts.pair_count[0]
+
+
+@k.kernel
+def mark_pairs(m: Model, contacts: Contacts, key: k.array(dtype=k.int32)):
+    """key = 0 for pairs that make a constraint, −1 for the others."""
+    p = k.tid()
+    key[p] = -1
+    if contacts.manifold_count[p] > 0:
+        a = contacts.pair_shape0[p]
+        b = contacts.pair_shape1[p]
+        sensor = (m.shape_flags[a] | m.shape_flags[b]) & 4
+        inv_mass = 0.0
+        if m.shape_body[a] >= 0:
+            inv_mass += m.body_inv_mass[m.shape_body[a]]
+        if m.shape_body[b] >= 0:
+            inv_mass += m.body_inv_mass[m.shape_body[b]]
+        if sensor == 0 and inv_mass > 0.0:
+            key[p] = 0
+
+
+@k.kernel
+def list_bodies(
+    m: Model,
+    contacts: Contacts,
+    order: k.array(dtype=k.int32),
+    body0: k.array(dtype=k.int32),
+    body1: k.array(dtype=k.int32),
+):
+    """The dynamic bodies of each constraint, −1 for those that do not react."""
+    i = k.tid()
+    p = order[i]
+    a = m.shape_body[contacts.pair_shape0[p]]
+    b = m.shape_body[contacts.pair_shape1[p]]
+    if a >= 0 and m.body_inv_mass[a] == 0.0:
+        a = -1
+    if b >= 0 and m.body_inv_mass[b] == 0.0:
+        b = -1
+    body0[i] = a
+    body1[i] = b
+
+
+@k.func
+def tangent_of(n: k.vec3) -> k.vec3:
+    """A unit vector perpendicular to n, by the world axis that n has least of."""
+    t = k.vec3(0.0, -n.z, n.y)
+    if k.abs(n.x) > k.abs(n.y) or k.abs(n.x) > k.abs(n.z):
+        if k.abs(n.y) <= k.abs(n.z):
+            t = k.vec3(n.z, 0.0, -n.x)
+        else:
+            t = k.vec3(-n.y, n.x, 0.0)
+    return t * (1.0 / k.sqrt(k.dot(t, t)))
+
+
+@k.func
+def safe_inverse(a: float) -> float:
+    if a > 0.0:
+        return 1.0 / a
+    return 0.0
+
+
+@k.kernel
+def prepare_contacts(
+    m: Model,
+    contacts: Contacts,
+    pairs: k.array(dtype=k.int32),
+    order: k.array(dtype=k.int32),
+    rows: ContactRows,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    frame: k.array(dtype=BodyFrame, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+):
+    """Fills row i from the constraint that is i-th in solve order."""
+    i = k.tid()
+    p = pairs[order[i]]
+    shape0 = contacts.pair_shape0[p]
+    shape1 = contacts.pair_shape1[p]
+    nbody = m.nbody
+    a = m.shape_body[shape0]
+    b = m.shape_body[shape1]
+    if a < 0:
+        a = nbody
+    if b < 0:
+        b = nbody
+    n = contacts.manifold_normal[p]
+    t = tangent_of(n)
+    u = k.cross(n, t)
+    count = contacts.manifold_count[p]
+    inv_mass0 = frame[a].inv_mass
+    inv_mass1 = frame[b].inv_mass
+    i0 = inertia[a]
+    i1 = inertia[b]
+    c0 = frame[a].c
+    c1 = frame[b].c
+    va = velocity[a]
+    vb = velocity[b]
+    total_inv_mass = inv_mass0 + inv_mass1
+
+    rows.pair[i] = p
+    rows.body0[i] = a
+    rows.body1[i] = b
+    rows.points[i] = count
+    rows.normal[i] = n
+    rows.tangent[i] = t
+    rows.inv_mass0[i] = inv_mass0
+    rows.inv_mass1[i] = inv_mass1
+    rows.mu[i] = 0.5 * (m.shape_mu[shape0] + m.shape_mu[shape1])
+    rows.mu_torsional[i] = 0.5 * (m.shape_mu_torsional[shape0] + m.shape_mu_torsional[shape1])
+    rows.restitution[i] = 0.5 * (m.shape_restitution[shape0] + m.shape_restitution[shape1])
+
+    center = k.vec3(0.0, 0.0, 0.0)
+    for q in range(count):
+        center = center + contacts.point_position[4 * p + q]
+    center = center * (1.0 / float(count))
+    for q in range(count):
+        x = contacts.point_position[4 * p + q]
+        r0 = x - c0
+        r1 = x - c1
+        j0 = k.cross(r0, n)
+        j1 = k.cross(r1, n)
+        j = 4 * i + q
+        rows.j0[j] = j0
+        rows.j1[j] = j1
+        rows.separation[j] = contacts.point_separation[4 * p + q]
+        rows.mass[j] = safe_inverse(
+            total_inv_mass + k.dot(j0, inertia_times(i0, j0)) + k.dot(j1, inertia_times(i1, j1))
+        )
+        rows.lever[j] = k.length(x - center)
+        rows.impulse[j] = contacts.point_impulse[4 * p + q]
+        rows.total_impulse[j] = 0.0
+        rows.approach[j] = k.dot(vb.v - va.v, n) + k.dot(j1, vb.w) - k.dot(j0, va.w)
+
+    r0 = center - c0
+    r1 = center - c1
+    t0 = k.cross(r0, t)
+    t1 = k.cross(r1, t)
+    u0 = k.cross(r0, u)
+    u1 = k.cross(r1, u)
+    k11 = total_inv_mass + k.dot(t0, inertia_times(i0, t0)) + k.dot(t1, inertia_times(i1, t1))
+    k22 = total_inv_mass + k.dot(u0, inertia_times(i0, u0)) + k.dot(u1, inertia_times(i1, u1))
+    k12 = k.dot(t0, inertia_times(i0, u0)) + k.dot(t1, inertia_times(i1, u1))
+    inv_det = safe_inverse(k11 * k22 - k12 * k12)
+    rows.r0[i] = r0
+    rows.r1[i] = r1
+    rows.friction_mass[i] = k.vec3(k22 * inv_det, k11 * inv_det, -k12 * inv_det)
+    rows.twist_mass[i] = safe_inverse(k.dot(n, inertia_times(i0, n)) + k.dot(n, inertia_times(i1, n)))
+    old = contacts.manifold_friction[p]
+    rows.friction[i] = k.vec2(k.dot(old, t), k.dot(old, u))
+    rows.twist[i] = contacts.manifold_twist[p]
+    rows.total_friction[i] = k.vec2(0.0, 0.0)
+
+
+@k.func
+def warm_start_row(
+    rows: ContactRows,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    i: int,
+):
+    """Applies the impulses of the last substep."""
+    a = rows.body0[i]
+    b = rows.body1[i]
+    inv_mass0 = rows.inv_mass0[i]
+    inv_mass1 = rows.inv_mass1[i]
+    n = rows.normal[i]
+    t = rows.tangent[i]
+    friction = rows.friction[i]
+    push = t * friction.x + k.cross(n, t) * friction.y
+    turn = n * rows.twist[i]
+    turn0 = k.cross(rows.r0[i], push) + turn
+    turn1 = k.cross(rows.r1[i], push) + turn
+    normal = 0.0
+    for q in range(rows.points[i]):
+        j = 4 * i + q
+        impulse = rows.impulse[j]
+        normal += impulse
+        turn0 = turn0 + rows.j0[j] * impulse
+        turn1 = turn1 + rows.j1[j] * impulse
+    push = push + n * normal
+    if inv_mass0 > 0.0:
+        velocity[a].v = velocity[a].v - push * inv_mass0
+        velocity[a].w = velocity[a].w - inertia_times(inertia[a], turn0)
+    if inv_mass1 > 0.0:
+        velocity[b].v = velocity[b].v + push * inv_mass1
+        velocity[b].w = velocity[b].w + inertia_times(inertia[b], turn1)
+
+
+@k.kernel
+def warm_start_contacts(
+    rows: ContactRows,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    start: k.array(dtype=k.int32),
+    size: k.array(dtype=k.int32),
+    color: int,
+):
+    first, end = slots_of(start, size, color, k.tid())
+    for i in range(first, end):
+        warm_start_row(rows, velocity, inertia, i)
+
+
+@k.func
+def solve_row(
+    rows: ContactRows,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    motion: k.array(dtype=BodyMotion, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    i: int,
+    soft: k.vec4,
+    soft_static: k.vec4,
+    inv_h: float,
+    use_bias: bool,
+):
+    """One Gauss-Seidel visit of row i: friction with the normal impulses so far, then the points.
+
+    soft, soft_static: bias rate, mass scale, impulse scale, largest push-out velocity; the second for a contact with
+    something that does not react.
+    """
+    a = rows.body0[i]
+    b = rows.body1[i]
+    count = rows.points[i]
+    inv_mass0 = rows.inv_mass0[i]
+    inv_mass1 = rows.inv_mass1[i]
+    n = rows.normal[i]
+    i0 = inertia[a]
+    i1 = inertia[b]
+    va = velocity[a]
+    vb = velocity[b]
+    v0 = va.v
+    w0 = va.w
+    v1 = vb.v
+    w1 = vb.w
+
+    load = 0.0
+    grip = 0.0
+    for q in range(count):
+        load += rows.impulse[4 * i + q]
+        grip += rows.impulse[4 * i + q] * rows.lever[4 * i + q]
+    mu = rows.mu[i]
+
+    # twist about the normal
+    old_twist = rows.twist[i]
+    most = mu * grip + rows.mu_torsional[i] * load
+    twist = old_twist - rows.twist_mass[i] * k.dot(w1 - w0, n)
+    twist = k.select_max(-most, k.select_min(twist, most))
+    rows.twist[i] = twist
+    w0 = w0 - inertia_times(i0, n) * (twist - old_twist)
+    w1 = w1 + inertia_times(i1, n) * (twist - old_twist)
+
+    # friction in the tangent plane, inside the circle of radius μ·load
+    t = rows.tangent[i]
+    u = k.cross(n, t)
+    r0 = rows.r0[i]
+    r1 = rows.r1[i]
+    slip = (v1 + k.cross(w1, r1)) - (v0 + k.cross(w0, r0))
+    vt = k.dot(slip, t)
+    vu = k.dot(slip, u)
+    fm = rows.friction_mass[i]
+    old = rows.friction[i]
+    ft = old.x - (fm.x * vt + fm.z * vu)
+    fu = old.y - (fm.z * vt + fm.y * vu)
+    limit = mu * load
+    squared = ft * ft + fu * fu
+    if squared > limit * limit:
+        scale = limit / k.sqrt(squared)
+        ft = ft * scale
+        fu = fu * scale
+    rows.friction[i] = k.vec2(ft, fu)
+    push = t * (ft - old.x) + u * (fu - old.y)
+    v0 = v0 - push * inv_mass0
+    w0 = w0 - inertia_times(i0, k.cross(r0, push))
+    v1 = v1 + push * inv_mass1
+    w1 = w1 + inertia_times(i1, k.cross(r1, push))
+
+    # non-penetration
+    m0 = motion[a]
+    m1 = motion[b]
+    shift = k.dot(m1.p - m0.p, n)
+    s4 = soft
+    if inv_mass0 * inv_mass1 == 0.0:
+        s4 = soft_static
+    for q in range(count):
+        j = 4 * i + q
+        j0 = rows.j0[j]
+        j1 = rows.j1[j]
+        s = rows.separation[j] + shift + (k.dot(j1, m1.r) - k.dot(j0, m0.r))
+        bias = 0.0
+        mass_scale = 1.0
+        impulse_scale = 0.0
+        if s > 0.0:
+            bias = s * inv_h  # not touching yet: may close the gap within this substep
+        else:
+            if use_bias:
+                bias = k.select_max(s4.x * s, -s4.w)
+                mass_scale = s4.y
+                impulse_scale = s4.z
+        vn = k.dot(v1 - v0, n) + (k.dot(j1, w1) - k.dot(j0, w0))
+        before = rows.impulse[j]
+        after = k.select_max(before - rows.mass[j] * mass_scale * (vn + bias) - impulse_scale * before, 0.0)
+        change = after - before
+        rows.impulse[j] = after
+        v0 = v0 - n * (change * inv_mass0)
+        w0 = w0 - inertia_times(i0, j0) * change
+        v1 = v1 + n * (change * inv_mass1)
+        w1 = w1 + inertia_times(i1, j1) * change
+
+    if inv_mass0 > 0.0:
+        velocity[a].v = v0
+        velocity[a].w = w0
+    if inv_mass1 > 0.0:
+        velocity[b].v = v1
+        velocity[b].w = w1
+
+
+@k.kernel
+def solve_contacts(
+    rows: ContactRows,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    motion: k.array(dtype=BodyMotion, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    start: k.array(dtype=k.int32),
+    size: k.array(dtype=k.int32),
+    color: int,
+    soft: k.vec4,
+    soft_static: k.vec4,
+    inv_h: float,
+):
+    first, end = slots_of(start, size, color, k.tid())
+    for i in range(first, end):
+        solve_row(rows, velocity, motion, inertia, i, soft, soft_static, inv_h, True)
+
+
+@k.kernel
+def relax_contacts(
+    rows: ContactRows,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    motion: k.array(dtype=BodyMotion, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    start: k.array(dtype=k.int32),
+    size: k.array(dtype=k.int32),
+    color: int,
+    soft: k.vec4,
+    soft_static: k.vec4,
+    inv_h: float,
+):
+    first, end = slots_of(start, size, color, k.tid())
+    for i in range(first, end):
+        solve_row(rows, velocity, motion, inertia, i, soft, soft_static, inv_h, False)
+        # what is left after the relaxation is what the substep has applied
+        for q in range(rows.points[i]):
+            rows.total_impulse[4 * i + q] = rows.total_impulse[4 * i + q] + rows.impulse[4 * i + q]
+        rows.total_friction[i] = rows.total_friction[i] + rows.friction[i]
+
+
+@k.func
+def bounce_row(
+    rows: ContactRows,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    i: int,
+    threshold: float,
+):
+    """Gives the points of row i that were hit faster than the threshold their rebound velocity."""
+    e = rows.restitution[i]
+    if e > 0.0:
+        a = rows.body0[i]
+        b = rows.body1[i]
+        inv_mass0 = rows.inv_mass0[i]
+        inv_mass1 = rows.inv_mass1[i]
+        n = rows.normal[i]
+        v0 = velocity[a].v
+        w0 = velocity[a].w
+        v1 = velocity[b].v
+        w1 = velocity[b].w
+        for q in range(rows.points[i]):
+            j = 4 * i + q
+            approach = rows.approach[j]
+            if approach < -threshold and rows.total_impulse[j] > 0.0:
+                j0 = rows.j0[j]
+                j1 = rows.j1[j]
+                vn = k.dot(v1 - v0, n) + (k.dot(j1, w1) - k.dot(j0, w0))
+                before = rows.impulse[j]
+                after = k.select_max(before - rows.mass[j] * (vn + e * approach), 0.0)
+                change = after - before
+                rows.impulse[j] = 0.0  # the points part: nothing to start the next frame with
+                rows.total_impulse[j] = rows.total_impulse[j] + change
+                v0 = v0 - n * (change * inv_mass0)
+                w0 = w0 - inertia_times(inertia[a], j0) * change
+                v1 = v1 + n * (change * inv_mass1)
+                w1 = w1 + inertia_times(inertia[b], j1) * change
+        if inv_mass0 > 0.0:
+            velocity[a].v = v0
+            velocity[a].w = w0
+        if inv_mass1 > 0.0:
+            velocity[b].v = v1
+            velocity[b].w = w1
+
+
+@k.kernel
+def bounce_contacts(
+    rows: ContactRows,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    start: k.array(dtype=k.int32),
+    size: k.array(dtype=k.int32),
+    color: int,
+    threshold: float,
+):
+    first, end = slots_of(start, size, color, k.tid())
+    for i in range(first, end):
+        bounce_row(rows, velocity, inertia, i, threshold)
+
+
+@k.kernel
+def store_contacts(rows: ContactRows, contacts: Contacts):
+    """Impulses back to the manifolds: the warm start of the next frame, and the totals for the user."""
+    i = k.tid()
+    p = rows.pair[i]
+    t = rows.tangent[i]
+    u = k.cross(rows.normal[i], t)
+    f = rows.friction[i]
+    total = rows.total_friction[i]
+    contacts.manifold_friction[p] = t * f.x + u * f.y
+    contacts.manifold_total_friction[p] = t * total.x + u * total.y
+    contacts.manifold_twist[p] = rows.twist[i]
+    for q in range(rows.points[i]):
+        contacts.point_impulse[4 * p + q] = rows.impulse[4 * i + q]
+        contacts.point_total_impulse[4 * p + q] = rows.total_impulse[4 * i + q]

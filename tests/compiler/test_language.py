@@ -1,0 +1,313 @@
+"""The language means what Python means: control flow, values and places against the same function run by Python."""
+
+import numpy as np
+import pytest
+
+import engine
+from engine.compiler import lang as k
+
+
+@k.struct
+class Hit:
+    t: float
+    normal: k.vec3
+    ids: k.vec2i
+
+
+@k.struct
+class Nested:
+    hit: Hit
+    weight: float
+
+
+def run(kernel, n, *inputs, out=None, device="cpu"):
+    """Launches over n threads with a poisoned float32 output of n elements (or `out`), and gives the output."""
+    result = engine.full(n, np.nan, dtype=float, device=device) if out is None else out
+    engine.launch(kernel, dim=n, inputs=[*inputs, result], device=device)
+    return result.numpy()
+
+
+@k.kernel
+def early_return(n: int, out: k.array(dtype=float)):
+    i = k.tid()
+    if i >= n:
+        out[i] = -1.0
+        return
+    x = float(i) * 2.0
+    if i % 2 == 0:
+        out[i] = x
+        return
+    else:
+        x = x + 100.0
+    out[i] = x
+
+
+def test_early_return(device):
+    got = run(early_return, 8, 5, device=device)
+    assert got.tolist() == [0, 102, 4, 106, 8, -1, -1, -1]
+
+
+@k.func
+def first_divisor(n: int):
+    d = 2
+    while d * d <= n:
+        if n % d == 0:
+            return d
+        d += 1
+    return n
+
+
+@k.func
+def collatz(n: int, limit: int):
+    steps = 0
+    while True:
+        if n == 1:
+            break
+        if steps >= limit:
+            return -1
+        if n % 2 == 0:
+            n = n // 2
+            steps += 1
+            continue
+        n = 3 * n + 1
+        steps += 1
+    return steps
+
+
+@k.kernel
+def loops(out: k.array(dtype=float)):
+    i = k.tid()
+    out[i] = float(first_divisor(i + 2) + 1000 * collatz(i + 1, 20))
+
+
+def test_loops_with_return_break_and_continue(device):
+    got = run(loops, 64, device=device)
+    expected = [first_divisor(i + 2) + 1000 * collatz(i + 1, 20) for i in range(64)]
+    assert got.tolist() == expected
+
+
+@k.func
+def nested_sum(n: int, stop: int):
+    total = 0
+    for a in range(n):
+        for b in range(a, -1, -1):
+            if b == stop:
+                break
+            if (a + b) % 3 == 0:
+                continue
+            if total > 500:
+                return -total
+            total += a * b + 1
+    return total
+
+
+@k.kernel
+def nested_loops(out: k.array(dtype=float)):
+    i = k.tid()
+    out[i] = float(nested_sum(i, i // 3))
+
+
+def test_nested_loops(device):
+    got = run(nested_loops, 40, device=device)
+    assert got.tolist() == [nested_sum(i, i // 3) for i in range(40)]
+
+
+@k.kernel
+def loop_variable_is_also_a_local(out: k.array(dtype=float)):
+    i = k.tid()
+    j = 7
+    for j in range(i):  # noqa: B007, PLW2901
+        pass
+    out[i] = float(j)
+
+
+def test_loop_variable_keeps_its_last_value(device):
+    assert run(loop_variable_is_also_a_local, 4, device=device).tolist() == [7, 0, 1, 2]
+
+
+@k.kernel
+def short_circuit(a: k.array(dtype=int), out: k.array(dtype=float)):
+    i = k.tid()
+    if i < 3 and a[i] > 10 or i == 5:
+        out[i] = 1.0
+    else:
+        out[i] = 0.0
+
+
+def test_and_or_evaluate_the_right_side_only_when_needed(device):
+    a = engine.array([5, 11, 12], dtype=int, device=device)
+    assert run(short_circuit, 6, a, device=device).tolist() == [0, 1, 1, 0, 0, 1]
+
+
+@k.kernel
+def places(hits: k.array(dtype=Nested), m: k.array(dtype=k.mat33), q: k.array(dtype=k.transform), out: k.array(dtype=float)):
+    i = k.tid()
+    h = hits[i]
+    h.hit.normal.y = h.hit.normal.y + 2.0
+    h.hit.ids[1] += 5
+    h.weight *= 3.0
+    hits[i] = h
+    hits[i].hit.t = 9.0
+    hits[i].hit.normal[2] = hits[i].hit.normal[2] + 0.5
+    m[i][1, 2] = 4.0
+    row = m[i][1]
+    q[i].p = k.vec3(1.0, 2.0, 3.0)
+    q[i].q.w = 0.25
+    v = k.vec3()
+    for c in range(3):
+        v[c] = row[c]
+    dynamic = i % 3
+    v[dynamic] = v[dynamic] + 10.0
+    out[i] = v.x + 100.0 * v.y + 10000.0 * v.z
+
+
+def test_places(device):
+    hits = engine.zeros(3, dtype=Nested, device=device)
+    m = engine.zeros(3, dtype=k.mat33, device=device)
+    q = engine.zeros(3, dtype=k.transform, device=device)
+    got = run(places, 3, hits, m, q, device=device)
+    assert got.tolist() == [10 + 40000, 1000 + 40000, 140000]
+    assert m.numpy()[2].tolist() == [[0, 0, 0], [0, 0, 4], [0, 0, 0]]
+    assert q.numpy()[1].tolist() == [1, 2, 3, 0, 0, 0, 0.25]
+    first = hits.numpy()[0]["hit"]
+    assert first["t"] == 9 and first["normal"].tolist() == [0, 2, 0.5] and first["ids"].tolist() == [0, 5]
+
+
+@k.func
+def sort_in_place(values, count: int):
+    """Insertion sort of a local array."""
+    for a in range(1, count):
+        x = values[a]
+        b = a - 1
+        while b >= 0 and values[b] > x:
+            values[b + 1] = values[b]
+            b -= 1
+        values[b + 1] = x
+
+
+@k.kernel
+def local_arrays(out: k.array(dtype=float)):
+    i = k.tid()
+    values = k.zeros(shape=10, dtype=float)
+    points = k.zeros(shape=4, dtype=k.vec3)
+    for j in range(10):
+        values[j] = float((j * 7 + i * 3) % 11)
+    sort_in_place(values, 10)
+    points[i % 4].y = values[i % 10]
+    total = 0.0
+    for j in range(4):
+        total += points[j].y
+    out[i] = total + values[9] * 100.0
+
+
+def test_local_arrays_are_passed_by_reference(device):
+    expected = []
+    for i in range(12):
+        values = sorted((j * 7 + i * 3) % 11 for j in range(10))
+        expected.append(values[i % 10] + values[9] * 100.0)
+    assert run(local_arrays, 12, device=device).tolist() == expected
+
+
+@k.func
+def bounds(x: float, y: float):
+    if x < y:
+        return x, y, True
+    return y, x, False
+
+
+@k.kernel
+def tuples(out: k.array(dtype=float)):
+    i = k.tid()
+    low, high, ordered = bounds(float(i), 3.0)
+    low, high = high, low
+    out[i] = low * 10.0 + high + (100.0 if ordered else 0.0)
+
+
+def test_tuples(device):
+    assert run(tuples, 6, device=device).tolist() == [130, 131, 132, 33, 43, 53]
+
+
+@k.kernel
+def two_dimensional(out: k.array(dtype=float, ndim=2), scale: float):
+    i, j = k.tid()
+    row = out[i]
+    row[j] = float(i) * scale + float(j)
+
+
+def test_two_dimensional_launch_and_row_views(device):
+    out = engine.full((3, 5), np.nan, dtype=float, device=device)
+    engine.launch(two_dimensional, dim=(3, 5), inputs=[out, 10.0], device=device)
+    np.testing.assert_array_equal(out.numpy(), np.arange(3)[:, None] * 10.0 + np.arange(5))
+
+
+@k.kernel
+def generic(x: k.array(), out: k.array(dtype=float)):
+    i = k.tid()
+    out[i] = float(x[i] * x[i] + 1)
+
+
+@pytest.mark.parametrize("dtype", [k.int32, k.int64, k.float32, k.float64, k.uint8])
+def test_generic_kernels_specialise_to_their_arguments(device, dtype):
+    x = engine.array([1, 2, 3], dtype=dtype, device=device)
+    assert run(generic, 3, x, device=device).tolist() == [2, 5, 10]
+
+
+@k.kernel
+def atomics(bins: k.array(dtype=int), low: k.array(dtype=int), sums: k.array(dtype=float), out: k.array(dtype=float)):
+    i = k.tid()
+    bins[i % 4] += 1
+    k.atomic_min(low, 0, -i)
+    k.atomic_add(sums, 0, 0.5)
+    out[i] += 1.0
+
+
+def test_atomics(device):
+    bins, low = engine.zeros(4, dtype=int, device=device), engine.zeros(1, dtype=int, device=device)
+    sums, out = engine.zeros(1, dtype=float, device=device), engine.zeros(10_000, dtype=float, device=device)
+    run(atomics, 10_000, bins, low, sums, out=out, device=device)
+    assert bins.numpy().tolist() == [2500] * 4
+    assert low.numpy()[0] == -9999 and sums.numpy()[0] == 5000
+    assert (out.numpy() == 1).all()
+
+
+@k.kernel
+def integers(a: k.array(dtype=int), b: k.array(dtype=int), out: k.array(dtype=int, ndim=2)):
+    i = k.tid()
+    out[i, 0] = a[i] // b[i]
+    out[i, 1] = a[i] % b[i]
+    out[i, 2] = a[i] / b[i]
+    out[i, 3] = a[i] << b[i]
+    out[i, 4] = a[i] >> b[i]
+
+
+def test_integer_division_is_pythons_and_never_traps(device):
+    low = -(2**31)
+    a = np.array([7, -7, 7, -7, 5, low, low, 0], np.int32)
+    b = np.array([2, 2, -2, -2, 0, -1, 0, 0], np.int32)
+    out = engine.full((8, 5), -99, dtype=int, device=device)
+    engine.launch(integers, dim=8, inputs=[engine.array(a, device=device), engine.array(b, device=device), out], device=device)
+    got = out.numpy()
+    for i in range(8):
+        x, y = int(a[i]), int(b[i])
+        floor, mod = (x // y, x % y) if y else (0, 0)
+        trunc = int(abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1) if y else 0
+        wrap = np.array([floor, mod, trunc], np.int64).astype(np.int32).tolist()
+        assert got[i, :3].tolist() == wrap, (x, y)
+        assert got[i, 3] == np.int64(x << (y & 31)).astype(np.int32) and got[i, 4] == x >> (y & 31)
+
+
+SCALE = 3
+UP = k.vec3(0.0, 0.0, 1.0)
+
+
+@k.kernel
+def constants(out: k.array(dtype=float)):
+    i = k.tid()
+    v = UP * float(SCALE)
+    x = 0.1  # a literal stays exact until it meets a type
+    y = k.float64(x) + k.float64(0.2)
+    out[i] = v.z + float(k.static(len("abc"))) + (1.0 if y == 0.1 + 0.2 else 0.0)
+
+
+def test_captured_constants(device):
+    assert run(constants, 1, device=device).tolist() == [7.0]

@@ -1,0 +1,52 @@
+"""Fixtures that all tests share: device, third-party inputs, seeded random numbers, a kernel cache for the session."""
+
+import os
+import tempfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One new kernel cache for the session: tests compile cold; the workers of xdist inherit it and share it."""
+    if "ENGINE_CACHE_DIR" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="engine-test-cache-", ignore_cleanup_errors=True)
+        os.environ["ENGINE_CACHE_DIR"] = folder.name
+        config.add_cleanup(folder.cleanup)
+
+
+@pytest.fixture(params=["cpu"])
+def device(request: pytest.FixtureRequest) -> str:
+    """The name of each device that the engine has; a test that asks for it runs on all of them."""
+    return request.param
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers, the same in every run of a test. ENGINE_TEST_SEED=n tries others; a failure shows its n."""
+    seed = int(os.environ.get("ENGINE_TEST_SEED") or zlib.crc32(request.node.nodeid.encode()))
+    print(f"ENGINE_TEST_SEED={seed}")
+    return np.random.default_rng(seed)
+
+
+def _folder(variable: str, what: str) -> Path:
+    named = os.environ.get(variable)
+    if not named:
+        pytest.skip(f"{variable} is not set: it names the folder of {what}")
+    if not Path(named).is_dir():
+        pytest.fail(f"{variable}={named} is not a folder; it should hold {what}")
+    return Path(named)
+
+
+@pytest.fixture(scope="session")
+def assets() -> Path:
+    """The folder of third-party scene files; skips where it is not named, fails where it is named and missing."""
+    return _folder("ENGINE_ASSETS", "third-party scene files")
+
+
+@pytest.fixture(scope="session")
+def cases() -> Path:
+    """The folder of acceptance cases; skips where it is not named, fails where it is named and missing."""
+    return _folder("ENGINE_CASES", "acceptance cases")

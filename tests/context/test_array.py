@@ -1,0 +1,313 @@
+"""Arrays: conversion in, zero-copy in and out, layouts, host access, and the errors of each."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from engine.compiler import lang as k
+from engine.compiler import types
+from engine.context import (
+    array,
+    array2d,
+    array3d,
+    clone,
+    copy,
+    empty,
+    empty_like,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
+from engine.errors import DeviceError, LaunchError
+
+
+@k.struct
+class Contact:
+    key: k.uint64
+    depth: float
+    normal: k.vec3
+    live: bool
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "shape"),
+    [
+        ([1, 2, 3], types.int32, (3,)),
+        ([1.0, 2, 3], types.float32, (3,)),
+        ([True, False], types.bool_, (2,)),
+        ([[1, 2], [3, 4]], types.int32, (2, 2)),
+        (7, types.int32, (1,)),
+        (np.arange(3), types.int64, (3,)),
+        (np.float64(3), types.float64, (1,)),
+        ([np.uint8(3)], types.uint8, (1,)),
+        ([k.vec3(1, 2, 3)], k.vec3, (1,)),
+        (k.vec3(1, 2, 3), k.vec3, (1,)),
+        ([[k.quat(0, 0, 0, 1)] * 2] * 3, k.quat, (3, 2)),
+        ([Contact(depth=2.0)], Contact, (1,)),
+    ],
+)
+def test_dtype_is_inferred(data, dtype, shape):
+    a = array(data)
+    assert (a.dtype, a.shape, a.size, a.ndim, len(a)) == (dtype, shape, int(np.prod(shape)), len(shape), shape[0])
+
+
+def test_vectors_take_an_inner_dimension():
+    data = np.arange(12, dtype=np.float32).reshape(4, 3)
+    a = array(data, dtype=k.vec3)
+    assert a.shape == (4,) and a.dtype is k.vec3
+    assert a[2] == k.vec3(6, 7, 8) and isinstance(a[2], k.vec3)
+    data[:] = 0
+    assert a[2] == k.vec3(6, 7, 8)  # a copy
+    np.testing.assert_array_equal(a.numpy()[1], [3, 4, 5])
+
+
+@pytest.mark.parametrize("layout", ["aos", "planes", "rows"])
+@pytest.mark.parametrize("dtype", [float, k.uint8, k.vec3, k.mat33, k.quat, k.transform, k.spatial_vector, k.vec3d])
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (0,), (2, 1, 3, 2)])
+def test_layouts_show_numpy_the_same_elements(layout, dtype, shape, rng):
+    a = zeros(shape, dtype=dtype, layout=layout)
+    inner = a.numpy().shape[len(shape) :]
+    data = rng.integers(0, 100, (*shape, *inner)).astype(a.numpy().dtype)
+    a.assign(data)
+    np.testing.assert_array_equal(a.numpy(), data)
+    np.testing.assert_array_equal(clone(a, layout="aos").numpy(), data)
+    assert a.ptr % 64 == 0 and a.is_contiguous and a.layout == layout
+
+
+def test_planes_and_rows_in_memory():
+    planes = array([[1, 2, 3], [4, 5, 6]], dtype=k.vec3, layout="planes")
+    assert planes.plane_stride == 64 and planes.strides == (4,) and planes.numpy().strides == (4, 64)
+    rows = array([[1, 2, 3], [4, 5, 6]], dtype=k.vec3, layout="rows")
+    assert rows.strides == (16,) and rows.numpy().strides == (16, 4)
+    assert zeros(2, dtype=Contact).strides == (32,)  # 8 + 4 + 12 + 1, padded to the alignment of 8
+    assert zeros(2, dtype=k.spatial_vector, layout="rows").strides == (32,)
+    with pytest.raises(TypeError, match="planes of a struct are a table"):
+        zeros(2, dtype=Contact, layout="planes")
+
+
+def test_structs_are_records():
+    a = array([Contact(key=2**63, depth=1.5, normal=k.vec3(1, 2, 3), live=True), Contact()])
+    assert a.numpy().dtype.names == ("key", "depth", "normal", "live")
+    assert a.numpy()["key"][0] == 2**63 and a.numpy()["normal"][0].tolist() == [1, 2, 3]
+    assert a[0] == Contact(key=2**63, depth=1.5, normal=k.vec3(1, 2, 3), live=True)
+    a[1] = Contact(depth=7.0)
+    assert a.list()[1].depth == 7.0
+    np.testing.assert_array_equal(array(a.numpy(), dtype=Contact).numpy(), a.numpy())
+
+
+def test_numpy_is_a_view_and_keeps_the_memory():
+    a = array([1.0, 2.0])
+    view = a.numpy()
+    view[0] = 9.0
+    assert a[0] == 9.0 and view.ctypes.data == a.ptr
+    np.testing.assert_array_equal(np.asarray(a), view)
+    del a
+    gc.collect()
+    assert view.tolist() == [9.0, 2.0]
+
+
+def test_from_numpy_shares_and_keeps_a_reference():
+    class Owned(np.ndarray):
+        pass
+
+    data = np.arange(6, dtype=np.float32).reshape(2, 3).view(Owned)
+    alive = weakref.ref(data)
+    a = from_numpy(data, dtype=k.vec3)
+    data[1, 2] = 50.0
+    assert a[1] == k.vec3(3, 4, 50) and a.ptr == data.ctypes.data
+    a[0] = k.vec3(7, 8, 9)
+    assert data[0].tolist() == [7, 8, 9]
+    del data
+    gc.collect()
+    assert alive() is not None and a.numpy()[0, 0] == 7
+    del a
+    gc.collect()
+    assert alive() is None
+
+
+def test_from_numpy_takes_strided_data():
+    data = np.arange(24, dtype=np.int32).reshape(4, 6)
+    np.testing.assert_array_equal(from_numpy(data[::2, ::-1]).numpy(), data[::2, ::-1])
+    columns = np.arange(12, dtype=np.float32).reshape(3, 4)  # a plane per row
+    a = from_numpy(columns.T, dtype=k.vec3, layout="planes")
+    assert a.plane_stride == 16 and a[1] == k.vec3(1, 5, 9)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "message"),
+    [
+        (np.zeros(3), float, "needs float32, got float64"),
+        (np.zeros((3, 4), np.float32), k.vec3, r"needs float32 of shape \(…, 3\), got float32 of shape \(3, 4\)"),
+        (np.zeros((3, 6), np.float32)[:, ::2], k.vec3, "needs inner strides"),
+        (np.broadcast_to(np.float32(1), (3,)), float, "writable"),
+        (np.zeros(13, np.uint8)[1:].view(np.float32), float, "aligned"),
+        (np.zeros(3, ">f4"), None, "no element type"),
+        (np.zeros(3, np.complex64), None, "no element type"),
+    ],
+)
+def test_from_numpy_refuses(data, dtype, message):
+    with pytest.raises(TypeError, match=message):
+        from_numpy(data, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "error", "message"),
+    [
+        ([256], k.uint8, ValueError, "does not fit uint8"),
+        ([-1], k.uint32, ValueError, "does not fit uint32"),
+        (np.array([2**40]), int, ValueError, "does not fit int32"),
+        ([2**70], k.int64, ValueError, "does not fit int64"),
+        ([1.5], int, TypeError, "whole numbers"),
+        ([np.nan], int, TypeError, "whole numbers"),
+        ([[1, 2], [3]], int, TypeError, "different lengths"),
+        (["a"], float, TypeError, "cannot make float32"),
+        ([[1, 2]], k.vec3, TypeError, r"needs data of shape \(…, 3\), got \(1, 2\)"),
+        ([k.vec4()], k.vec3, TypeError, "needs data of shape"),
+        (k.quat(), k.vec4, TypeError, "expected vec4, got a quat"),
+        ([1], object, TypeError, "not a type of the kernel language"),
+        ([1.0], np.dtype("U3"), TypeError, "no element type"),
+    ],
+)
+def test_data_that_do_not_fit(data, dtype, error, message):
+    with pytest.raises(error, match=message):
+        array(data, dtype=dtype)
+
+
+def test_conversions_that_fit():
+    assert array([2.0, -3.0], dtype=int).list() == [2, -3]
+    assert array([1, 0], dtype=bool).list() == [True, False]
+    assert array([], dtype=k.vec3).shape == (0,)
+    assert array([((1, 2, 3), (0, 0, 0, 1))], dtype=k.transform)[0] == k.transform(k.vec3(1, 2, 3), k.quat(0, 0, 0, 1))
+    assert array(np.arange(6.0), dtype=float, shape=(2, 3)).shape == (2, 3)
+    assert array(array([1, 2]), dtype=k.float64).list() == [1.0, 2.0]
+    a = array([1, 2])
+    assert array(a, copy=False).ptr == a.ptr and array(a).ptr != a.ptr
+
+
+@pytest.mark.parametrize("shape", [(-1,), (2**31,), (1, 1, 1, 1, 1), ()])
+def test_bad_shapes(shape):
+    with pytest.raises(ValueError, match="shape"):
+        zeros(shape)
+
+
+def test_filled_arrays():
+    assert zeros(3).numpy().tolist() == [0, 0, 0]
+    assert ones((2,), dtype=k.vec3).numpy().tolist() == [[1, 1, 1]] * 2
+    assert full(2, 7).dtype == types.int32 and full(2, 7.0).dtype == types.float32
+    assert full(2, k.vec3(1, 2, 3))[1] == k.vec3(1, 2, 3)
+    assert full(2, (1, 2, 3), dtype=k.vec3)[1] == k.vec3(1, 2, 3)
+    a = empty((2, 3), dtype=k.mat33, layout="planes")
+    for like in (empty_like(a), zeros_like(a), ones_like(a), full_like(a, 5)):
+        assert (like.shape, like.dtype, like.layout) == (a.shape, a.dtype, a.layout)
+    assert full_like(a, 5).numpy().min() == 5
+    assert array(shape=(2, 2), dtype=int).numpy().tolist() == [[0, 0], [0, 0]]
+    assert a.zero_() is a and not a.numpy().any()
+    with pytest.raises(ValueError, match="does not fit uint8"):
+        zeros(3, dtype=k.uint8).fill_(300)
+    with pytest.raises(TypeError, match="whole numbers"):
+        zeros(3, dtype=int).fill_(0.5)
+
+
+def test_assign_and_copy():
+    a = zeros((2, 3), dtype=int)
+    a.assign([[1, 2, 3], [4, 5, 6]])
+    with pytest.raises(ValueError, match=r"shape \(2, 3\), got \(3,\)"):
+        a.assign([1, 2, 3])
+    b = zeros((2, 3), dtype=int)
+    copy(b, a)
+    assert b.numpy().tolist() == a.numpy().tolist()
+    line = array([1, 2, 3, 4])
+    copy(line, line, dest_offset=0, src_offset=2, count=2)
+    assert line.list() == [3, 4, 3, 4]
+    with pytest.raises(ValueError, match="not a part"):
+        copy(line, line, dest_offset=3, count=2)
+    with pytest.raises(TypeError, match="equal element types"):
+        copy(line, zeros(4))
+
+
+def test_reinterpreting_views():
+    a = array([1.0, 2.0])
+    assert a.view(k.uint32).numpy().tolist() == [0x3F800000, 0x40000000]
+    assert a.view(k.uint32).ptr == a.ptr
+    assert array([[1, 2, 3, 4]], dtype=k.quat).view(k.vec4)[0] == k.vec4(1, 2, 3, 4)
+    with pytest.raises(ValueError, match="float64 has 8 bytes, but the elements have 4"):
+        a.view(k.float64)
+    with pytest.raises(LaunchError, match="argument 'dtype' expects quat: components of 'planes'"):
+        zeros(3, dtype=k.quat, layout="planes").view(k.vec4)
+
+
+def test_annotations():
+    assert array(dtype=k.vec3).ir_type == types.Array(types.Vector(types.float32, 3))
+    assert array(dtype=float, ndim=2, layout="planes").ir_type == types.Array(types.float32, 2, "planes")
+    assert array[float].ir_type == types.Array(types.float32)
+    assert array2d(dtype=int).ir_type == array2d[int].ir_type == types.Array(types.int32, 2)
+    assert not types.is_concrete(array().ir_type)
+    assert array3d(np.zeros((1, 2, 3), np.float32)).shape == (1, 2, 3)
+    with pytest.raises(ValueError, match="ndim=2 was asked for, but the data have 1"):
+        array2d([1, 2])
+
+
+def test_annotations_do_not_freeze_the_configuration():
+    from engine.config import Config
+    from engine.context import device_cpu
+
+    fresh = Config({})
+    kept, device_cpu.config = device_cpu.config, fresh
+    try:
+        array(dtype=k.vec3)
+        fresh.cuda_driver = "later"
+        zeros(1)
+        with pytest.raises(Exception, match="is fixed since the first use of device 'cpu'"):
+            fresh.cuda_driver = "too late"
+    finally:
+        device_cpu.config = kept
+
+
+def test_element_access():
+    a = array([[1, 2, 3], [4, 5, 6]])
+    assert a[1, 2] == 6 and a[-1, -1] == 6 and isinstance(a[0, 0], int)
+    assert isinstance(a[1], array) and a[1].list() == [4, 5, 6]
+    a[0] = [7, 8, 9]
+    a[1, 1:] = 0
+    assert a.numpy().tolist() == [[7, 8, 9], [4, 0, 0]]
+    assert [row.list() for row in a] == a.numpy().tolist()
+    assert isinstance(array([1.0])[0], float) and isinstance(array([True])[0], bool)
+    assert isinstance(zeros(1, dtype=k.uint8)[0], np.uint8)
+    for key, error, message in (((2, 0), IndexError, "out of bounds for axis 0 with size 2"),
+                                ((0, 0, 0), IndexError, "too many indices"),
+                                ("x", TypeError, "indexed with integers, slices"),
+                                (([0, 1],), TypeError, "indexed with integers, slices")):  # fmt: skip
+        with pytest.raises(error, match=message):
+            a[key]
+
+
+def test_dlpack_shares():
+    a = array([[1.0, 2.0], [3.0, 4.0]])
+    foreign = np.from_dlpack(a)
+    assert foreign.ctypes.data == a.ptr
+    data = np.arange(3, dtype=np.float32)
+    b = from_dlpack(data)
+    data[0] = 5
+    assert b.list() == [5, 1, 2]
+
+
+def test_unknown_devices():
+    with pytest.raises(DeviceError, match="unknown device 'gpu'; known devices: cpu, cuda, emu"):
+        zeros(1, device="gpu")
+    with pytest.raises(DeviceError, match="did you mean 'cpu'"):
+        zeros(1, device="cpi")
+    with pytest.raises(DeviceError, match="device 'cuda:0' is not available"):
+        zeros(1, device="cuda:0")
+
+
+def test_repr():
+    assert repr(zeros((2, 3), dtype=k.vec3)) == "array(shape=(2, 3), dtype=vec3, device='cpu')"
+    assert repr(zeros(1, layout="planes")) == "array(shape=(1,), dtype=float32, layout='planes', device='cpu')"
+    assert str(array([1, 2])) == "[1 2]"

@@ -1,0 +1,43 @@
+"""The same bits with any number of threads, and the check that several workers really ran."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.bench.measure import simulation
+from engine.bench.recipes import RECIPES
+from engine.config import config
+from engine.context.threads import pool
+
+SCENES = Path(__file__).parents[2] / "scenes"
+
+
+def hash_after(make, frames, threads):
+    """(hash of the state, most workers that took part in one launch)."""
+    most = 0
+    with config.scope(threads=threads):
+        sim = make()
+        for _ in range(frames):
+            sim.step()
+            most = max(most, pool.last_workers)
+    assert np.isfinite(sim.state.body_q.numpy()).all()
+    return sim.hash(), most
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("scene, frames", [("pyramid", 300), ("pile1000", 120)])
+def test_threads_do_not_change_a_bit(scene, frames):
+    def make():
+        if scene == "pile1000":
+            recipe = RECIPES["pile1000"]
+            return simulation(recipe.scene(recipe.size), "cpu")
+        from engine.sim.load import load
+
+        return load(SCENES / "pyramid.usda", device="cpu")
+
+    results = [hash_after(make, frames, threads) for threads in (1, 2, 4)]
+    assert len({h for h, _ in results}) == 1, results
+    assert results[0][1] <= 1
+    if scene == "pile1000":
+        assert results[1][1] == 2, "the second worker never ran a chunk"
