@@ -32,8 +32,35 @@ from engine.compiler.lang import (
     uint64,
 )
 from engine.config import config
-from engine.context import *  # noqa: F403  (the context package's __all__ is the list)
-from engine.context import __all__ as _context_names
+from engine.context import (
+    Device,
+    Indirect,
+    Launch,
+    Table,
+    array,
+    array1d,
+    array2d,
+    array3d,
+    array4d,
+    clone,
+    copy,
+    empty,
+    empty_like,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    get_device,
+    get_devices,
+    indirect,
+    launch,
+    make_table,
+    ones,
+    ones_like,
+    table,
+    zeros,
+    zeros_like,
+)
 from engine.errors import CompileError, DeviceError, Error, LaunchError, SceneError, SimulationError
 
 if TYPE_CHECKING:
@@ -48,10 +75,12 @@ _MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors")
 _FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation"}
 
 __all__ = [
-    "CompileError", "DeviceError", "Error", "LaunchError", "SceneError", "SimulationError", "bool_", "config", "constant",
-    "debug", "errors", "float16", "float32", "float64", "func", "geom", "int8", "int16", "int32", "int64", "kernel", "load",
-    "plugin", "restore", "sim", "static", "stream", "struct", "tid", "timer", "uint8", "uint16", "uint32", "uint64",
-    *_context_names,
+    "CompileError", "Device", "DeviceError", "Error", "Indirect", "Launch", "LaunchError", "SceneError", "SimulationError",
+    "Table", "array", "array1d", "array2d", "array3d", "array4d", "bool_", "clone", "config", "constant", "copy", "debug",
+    "empty", "empty_like", "errors", "float16", "float32", "float64", "from_dlpack", "from_numpy", "full", "full_like",
+    "func", "geom", "get_device", "get_devices", "indirect", "int8", "int16", "int32", "int64", "kernel", "launch", "load",
+    "make_table", "ones", "ones_like", "plugin", "restore", "sim", "static", "stream", "struct", "table", "tid", "timer",
+    "uint8", "uint16", "uint32", "uint64", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

@@ -82,8 +82,8 @@ def bench(
         for name, text in recipe_list().items():
             print(f"{name:18} {text}")
         return DONE
-    run_bench(names or (), device, threads, json, peers)
-    return DONE
+    results = run_bench(names or (), device, threads, json, peers)
+    return FINDINGS if any(result.wrong for result in results) else DONE
 
 
 @app.command()

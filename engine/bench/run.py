@@ -12,6 +12,7 @@ from engine.bench import peer_rapier
 from engine.bench.measure import Result, measure
 from engine.bench.recipes import RECIPES
 from engine.config import config
+from engine.context import get_device
 from engine.errors import Error
 
 
@@ -21,13 +22,14 @@ def recipe_list() -> dict[str, str]:
 
 
 def run_bench(
-    names: Sequence[str] = (), device: str = "cpu", threads: int | None = None, json: bool = False, peers: bool = False
+    names: Sequence[str] = (), device: str = "", threads: int | None = None, json: bool = False, peers: bool = False
 ) -> list[Result]:
     """Runs the recipes `names` (all, if none are named), prints them, and returns their results in that order.
 
-    `threads` overrides the knob of that name; `json` prints one JSON object instead of tables; `peers` also runs the
-    other engines that are installed, right after this one. Raises `Error` for an unknown name, `ConfigError` for a bad
-    number of threads. A recipe whose check fails has the reason in `wrong`, here and in print.
+    `device` "" is the default one; `threads` overrides the knob of that name; `json` prints one JSON object instead of
+    tables; `peers` also runs the other engines that are installed, right after this one. Raises `Error` for an unknown
+    name, `DeviceError` for an unknown device, `ConfigError` for a bad number of threads. A recipe whose check fails has
+    the reason in `wrong`, here and in print.
     """
     unknown = [name for name in names if name not in RECIPES]
     if unknown:
@@ -35,6 +37,7 @@ def run_bench(
     if peers and not peer_rapier.installed():
         raise Error("no other engine is installed; pip install 'weft-engine[peers]'")
     results = []
+    device = get_device(device or None).name
     with config.scope(threads=config.threads if threads is None else threads):
         for name in names or RECIPES:
             print(f"{name}: {RECIPES[name].doc} ...", file=sys.stderr, flush=True)

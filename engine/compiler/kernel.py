@@ -12,6 +12,7 @@ from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
 from engine.compiler.pipeline import compile_kernel
+from engine.config import config
 from engine.errors import CompileError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Kernel:
 
     def compile(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled:
         """Machine code for these argument types on `target`; made once."""
-        key = (arg_types, target.key)
+        key = (arg_types, target.key, config.cache_key())
         with self._lock:
             found = self.instances.get(key)
             if found is None:

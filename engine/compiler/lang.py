@@ -1,7 +1,7 @@
 """The vocabulary of kernels in one namespace: `from engine.compiler import lang as k`.
 
-Types, values and decorators stand here by name; primitives and library functions are found by `__getattr__`, so that a
-function added to the library is part of the language without being listed again.
+Scalar types, decorators and intrinsics stand here by name; value classes, primitives and library functions are found by
+`__getattr__`, so that a function added to the library is part of the language without being listed again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from engine.compiler.types import (
     uint32,
     uint64,
 )
-from engine.compiler.values import struct
-from engine.compiler.values.names import *  # noqa: F403  (the names module is the list)
+from engine.compiler.values import names, struct
 
 __all__ = [
     "array", "bool_", "constant", "float16", "float32", "float64", "func", "int8", "int16", "int32", "int64", "kernel",
@@ -76,8 +75,14 @@ def __getattr__(name: str) -> Any:
         return BUILTINS[name]
     if name in _ATOMICS:
         return _ATOMICS[name]
+    if name in vars(names):
+        return getattr(names, name)
     for module, kind in ((primitives, primitives.Primitive), (constructors, constructors.Constructor)):
         found = getattr(module, _SPELLED.get(name, name), None)
         if isinstance(found, kind):
             return found
     raise AttributeError(f"the kernel language has no '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *BUILTINS, *_ATOMICS, *(n for n in vars(names) if not n.startswith("_"))})

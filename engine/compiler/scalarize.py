@@ -116,15 +116,13 @@ class _Scalarizer:
     # values
 
     def elementwise(self, op: Op) -> Leaves:
-        values, kind, loc = self.values, op.kind, op.loc
-        columns = [values[v] for v in op.operands]
-        if len(columns[0]) == 1:
-            new = Op(kind, op.type if isinstance(op.type, Scalar) else components(op.type)[0], tuple([c[0] for c in columns]),
-                     None, (), loc)  # type: ignore[index]  # fmt: skip
+        values, kind, loc, t = self.values, op.kind, op.loc, op.type
+        if type(t) is Scalar:
+            new = Op(kind, t, tuple([values[v][0] for v in op.operands]), None, (), loc)
             self.out.append(new)
             return [new]
-        scalar = components(op.type)[0]  # type: ignore[index]
-        result = [Op(kind, scalar, row, None, (), loc) for row in zip(*columns, strict=True)]
+        scalar = self.leaves(t)[0][1]
+        result = [Op(kind, scalar, row, None, (), loc) for row in zip(*[values[v] for v in op.operands], strict=True)]
         self.out += result
         return result
 

@@ -24,6 +24,7 @@ from engine.compiler.ops import ELEMENTWISE, fold
 from engine.compiler.types import Scalar, bool_
 
 _PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "load", "get", "local_load", "const", "index"})
+_PLACES = frozenset({"slot", "local"})
 _WRITES_MEMORY = frozenset({"store", "atomic"})
 _COMMUTES = frozenset(name for name, row in ELEMENTWISE.items() if row.commutes)
 
@@ -37,8 +38,7 @@ def simplify(fn: Function, fma: bool = True) -> Function:
     body = Region([*forward.consts.values(), *ops])
     uses = _drop_dead(body)
     if fma:
-        _contract(body, uses)
-        uses = _drop_dead(body)
+        _Contraction(uses).run(body)
     params = [p for p in fn.params if uses.get(p)]
     return Function(fn.name, params, body, fn.result, fn.file, fn.line, fn.is_kernel)
 
@@ -81,43 +81,40 @@ class _Forward:
                 handler(self, op, out)
                 continue
             operands = tuple([values[v] for v in op.operands])
-            if kind in ELEMENTWISE or kind in _FOLDED:
+            if kind in _FOLDED:
                 result = self.folded(kind, op, operands)
                 if result is not None:
                     values[op] = result
                     continue
                 operands = self.ordered
-            new = Op(kind, op.type, operands, op.attrs, (), op.loc)
+            if kind in _MERGED:
+                values[op] = self.merged(op, operands, out)
+                continue
             if kind in _WRITES_MEMORY:
                 self.epoch += 1
-            elif kind in _PURE and kind != "local_load" and kind != "index":
-                new = self.merged(new, out)
-                values[op] = new
-                continue
-            values[op] = new
+            new = values[op] = Op(kind, op.type, operands, op.attrs, (), op.loc)
             out.append(new)
 
-    def merged(self, op: Op, out: list[Op]) -> Op:
-        """An equal value that reaches this op, or `op` itself, which then goes to `out`."""
-        kind, operands = op.kind, op.operands
+    def merged(self, op: Op, operands: tuple[Op, ...], out: list[Op]) -> Op:
+        """An equal value that reaches this op, or a new op with these operands, which then goes to `out`."""
+        kind = op.kind
         key: tuple[Any, ...]
-        if kind == "load":
-            key = (kind, self.epoch, op.attrs["offset"], op.type.name, *operands)  # type: ignore[attr-defined]
-        elif kind == "tid":
-            key = (kind, op.attrs["axis"], op.attrs["ndim"])
-        elif kind in _COMMUTES:
+        if kind in _COMMUTES:
             a, b = operands
             key = (kind, a, b) if id(a) <= id(b) else (kind, b, a)
         elif kind in ELEMENTWISE:
-            key = (kind, *operands)
+            key = (kind, operands)
+        elif kind == "load":
+            key = (kind, self.epoch, op.attrs["offset"], op.type.name, operands)  # type: ignore[attr-defined]
+        elif kind == "tid":
+            key = (kind, op.attrs["axis"], op.attrs["ndim"])
         else:
-            key = (kind, repr(op.type), *operands)
+            key = (kind, repr(op.type), operands)
         known = self.equal.get(key)
         if known is None:
-            self.equal[key] = op
+            known = self.equal[key] = Op(kind, op.type, operands, op.attrs, (), op.loc)
             self.scope.append(key)
-            out.append(op)
-            return op
+            out.append(known)
         return known
 
     def folded(self, kind: str, op: Op, operands: tuple[Op, ...]) -> Op | None:
@@ -216,7 +213,8 @@ class _Forward:
             self.epoch += 1
 
 
-_FOLDED = frozenset({"cast", "bitcast", "select"})
+_FOLDED = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})
+_MERGED = _FOLDED | {"load", "tid", "address"}
 _FORWARD: dict[str, Callable[[_Forward, Op, list[Op]], None]] = {
     "const": _Forward.constant, "get": _Forward.get, "set": _Forward.set, "if": _Forward.branch, "for": _Forward.loop,
     "while": _Forward.loop,
@@ -344,35 +342,38 @@ _IDENTITIES: dict[str, Rule] = {
 
 def _drop_dead(body: Region) -> dict[Op, int]:
     """Removes what nobody reads, in place; returns how often each remaining op is used."""
-    order = list(body.walk())
-    uses: dict[Op, int] = {}
+    order: list[Op] = []
+    _flatten(body, order)
+    uses = dict.fromkeys(order, 0)
     for op in order:
         operands = op.operands
         if op.kind == "set":
             operands = operands[1:]  # writing a slot is not reading it
         for v in operands:
             uses[v] = uses.get(v, 0) + 1
-        if op.attrs and op.attrs.get("exit") is not None:
-            uses[op.attrs["exit"]] = uses.get(op.attrs["exit"], 0) + 1
+        if op.regions and op.attrs.get("exit") is not None:
+            uses[op.attrs["exit"]] += 1
     dead: set[Op] = set()
     changed = True
     while changed:
         changed = False
         for op in reversed(order):
-            if op in dead:
-                continue
             kind = op.kind
-            if kind == "set":
-                if uses.get(op.operands[0]):
+            if kind in _PURE:
+                if uses[op] or op in dead:
+                    continue
+                gone = op.operands
+            elif kind == "set":
+                if uses[op.operands[0]] or op in dead:
                     continue
                 gone = op.operands[1:]
                 changed = True  # its value may have been computed by ops that were already passed (loops)
-            elif kind in _PURE or kind == "slot" or kind == "local":
-                if uses.get(op):
+            elif kind == "if":
+                if op in dead or not all(inner in dead for region in op.regions for inner in region.ops):
                     continue
                 gone = op.operands
-            elif kind == "if":
-                if not all(inner in dead for region in op.regions for inner in region.ops):
+            elif kind in _PLACES:
+                if uses[op] or op in dead:
                     continue
                 gone = op.operands
             else:
@@ -385,6 +386,13 @@ def _drop_dead(body: Region) -> dict[Op, int]:
     return uses
 
 
+def _flatten(region: Region, out: list[Op]) -> None:
+    for op in region.ops:
+        out.append(op)
+        for inner in op.regions:
+            _flatten(inner, out)
+
+
 def _sweep(region: Region, dead: set[Op]) -> None:
     region.ops = [op for op in region.ops if op not in dead or op.kind == "index"]
     for op in region.ops:
@@ -395,38 +403,64 @@ def _sweep(region: Region, dead: set[Op]) -> None:
 # contraction
 
 
-def _contract(body: Region, uses: dict[Op, int]) -> None:
-    """Applies the rule of this file's header, in place; absorbed products are left without uses."""
-    consts: list[Op] = []
+class _Contraction:
+    """Applies the rule of this file's header, in place."""
 
-    def negated(v: Op, out: list[Op]) -> Op:
-        if v.kind == "const":
-            op = Op("const", v.type, (), {"value": -v.attrs["value"]})
-            consts.append(op)
-            return op
-        if v.kind == "neg":
-            return v.operands[0]
-        op = Op("neg", v.type, (v,), None, (), v.loc)
-        out.append(op)
-        return op
+    def __init__(self, uses: dict[Op, int]):
+        self.uses = uses
+        self.absorbed: set[Op] = set()
+        self.consts: list[Op] = []
 
-    def region(r: Region) -> None:
-        out: list[Op] = []
-        for op in r.ops:
+    def run(self, body: Region) -> None:
+        self.region(body)
+        if self.absorbed:
+            _sweep(body, self.absorbed)
+            body.ops[:0] = self.consts
+
+    def region(self, region: Region) -> None:
+        uses, out = self.uses, []
+        for op in region.ops:
             kind = op.kind
-            if (kind == "add" or kind == "sub") and op.type.kind == "f" and op.type.bits != 16:  # type: ignore[attr-defined]
-                x, y = op.operands
-                if y.kind == "mul" and uses[y] == 1:
-                    a, b = y.operands
-                    uses[y] = 0
-                    op.kind, op.operands = "fma", (a if kind == "add" else negated(a, out), b, x)
-                elif x.kind == "mul" and uses[x] == 1:
-                    uses[x] = 0
-                    op.kind, op.operands = "fma", (*x.operands, y if kind == "add" else negated(y, out))
+            if kind == "add" or kind == "sub":
+                t: Scalar = op.type  # type: ignore[assignment]
+                if t.kind == "f" and t.bits != 16:
+                    x, y = op.operands
+                    if y.kind == "mul" and uses[y] == 1:
+                        a, b = y.operands
+                        self.absorb(y)
+                        op.kind, op.operands = "fma", (a if kind == "add" else self.negated(a, out), b, x)
+                    elif x.kind == "mul" and uses[x] == 1:
+                        self.absorb(x)
+                        op.kind, op.operands = "fma", (*x.operands, y if kind == "add" else self.negated(y, out))
             for inner in op.regions:
-                region(inner)
+                self.region(inner)
             out.append(op)
-        r.ops = out
+        region.ops = out
 
-    region(body)
-    body.ops[:0] = consts
+    def absorb(self, product: Op) -> None:
+        """The product goes; its operands are used by the fma instead, so their counts stay."""
+        self.uses[product] = 0
+        self.absorbed.add(product)
+
+    def negated(self, v: Op, out: list[Op]) -> Op:
+        """-v, which takes over one use of v."""
+        uses = self.uses
+        if v.kind == "neg":
+            uses[v] -= 1
+            inner = v.operands[0]
+            if uses[v]:
+                uses[inner] += 1
+            else:
+                self.absorbed.add(v)
+            return inner
+        if v.kind == "const":
+            uses[v] -= 1
+            if not uses[v]:
+                self.absorbed.add(v)
+            op = Op("const", v.type, (), {"value": -v.attrs["value"]})
+            self.consts.append(op)
+        else:
+            op = Op("neg", v.type, (v,), None, (), v.loc)
+            out.append(op)
+        uses[op] = 1
+        return op

@@ -167,7 +167,8 @@ class HostTarget:
         module = llvm.parse_assembly(text, context=llvm.create_context())
         module.verify()
         tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
-        tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = opt_level > 1
+        tuning.loop_vectorization = tuning.loop_unrolling = opt_level > 1
+        tuning.slp_vectorization = False  # takes four times as long as all other passes together on a large kernel
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
         return module, machine

@@ -6,6 +6,7 @@ Called after every pass under test and before emission always. A violation is a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import ATOMICS, ELEMENTWISE, STRUCTURAL
@@ -34,6 +35,7 @@ _HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "
 _VOID_KINDS = frozenset(
     {"set", "local_store", "store", "if", "for", "while", "condition", "break", "continue", "return"}
 )
+_BY_TYPES = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})  # whether they are right depends on types alone
 _REGION_COUNT = {"if": 2, "for": 1, "while": 2}
 _ARITY = {"const": 0, "param": 0, "tid": 0, "cast": 1, "bitcast": 1, "select": 3, "extract": 1, "insert": 2, "extract_at": 2,
           "insert_at": 3, "slot": 0, "get": 1, "set": 2, "local": 0, "local_load": 2, "local_store": 3, "field": 1, "count": 1,
@@ -52,6 +54,7 @@ class _Verifier:
         self.fn, self.mir = fn, mir
         self.visible: set[Op] = set(fn.params)
         self.seen: set[Op] = set()
+        self.approved: set[tuple[Any, ...]] = set()  # kinds with the identities of result and operand types
 
     def run(self) -> None:
         for p in self.fn.params:
@@ -64,15 +67,24 @@ class _Verifier:
             raise InternalError(f"in '{self.fn.name}': {print_op(op)}: {rule}")
 
     def region(self, region: Region, loop_depth: int, body_of: str) -> None:
-        visible, mine = self.visible, []
+        visible, seen, approved, mine = self.visible, self.seen, self.approved, []
         last = len(region.ops) - 1
         for k, op in enumerate(region.ops):
-            self.require(op not in self.seen, op, "stands in two places")
-            self.seen.add(op)
-            for value in op.operands:
+            if op in seen:
+                self.require(False, op, "stands in two places")
+            seen.add(op)
+            operands = op.operands
+            for value in operands:
                 if value not in visible:
                     self.require(False, op, f"operand `{print_op(value)}` does not reach this op")
-            self.op(op, k, last, loop_depth, body_of)
+            kind = op.kind
+            if kind in _BY_TYPES:
+                signature = (kind, id(op.type), *[id(v.type) for v in operands])
+                if signature not in approved:
+                    self.op(op, k, last, loop_depth, body_of)
+                    approved.add(signature)
+            else:
+                self.op(op, k, last, loop_depth, body_of)
             visible.add(op)
             mine.append(op)
         if body_of == "while condition":

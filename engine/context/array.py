@@ -33,8 +33,8 @@ class array:
     array. Without `dtype`, Python ints become int32, floats float32, and NumPy data keep their type; an (n, 3) float32
     array with `dtype=vec3` has shape (n,). `copy=False` shares the memory of `data`, and raises TypeError where that is
     impossible. Without `data` it is zero; without `data` and `shape` it is empty, which is what a kernel's annotation
-    `array(dtype=vec3)` means. Raises TypeError for data that do not fit, ValueError for a bad shape or an integer out of
-    range, DeviceError for an unknown device.
+    `array(dtype=vec3)` means. Raises TypeError for data that do not fit, ValueError for a bad shape or an integer out
+    of range, DeviceError for an unknown device.
 
     Attributes: `dtype`, `shape`, `strides` (bytes), `ptr` (address of the first element, or of its plane 0),
     `plane_stride` (bytes from plane to plane), `device`, `layout`, `ir_type`.

@@ -56,7 +56,7 @@ class CpuProgram:
     def _run_timed(self, block: bytes, size: int) -> None:
         start = perf_counter_ns()
         self._call(block)
-        self.cost = max(perf_counter_ns() - start - _CALL_COST, 0) / size if size else UNKNOWN_COST
+        self._learn((perf_counter_ns() - start - _CALL_COST) / size)
 
     def run_region(self, block: bytes, size: int, workers: int) -> None:
         """Run `size` threads on up to `workers` threads, whatever it costs."""
@@ -65,7 +65,11 @@ class CpuProgram:
         params = (ctypes.c_void_p.from_buffer(holder).value or 0) + HEADER_BYTES
         start = perf_counter_ns()
         pool.run(self._region, self.entry, params, size, workers)
-        self.cost = max(perf_counter_ns() - start - _REGION_COST, 0) * workers / size
+        self._learn((perf_counter_ns() - start - _REGION_COST) * workers / size)
+
+    def _learn(self, cost: float) -> None:
+        """Take over a measured cost; upwards only step by step, since a thread that had to wait looks expensive."""
+        self.cost = min(max(cost, 0.0), 2.0 * self.cost + 1.0)
 
     def bind(self, block: bytes, size: int, count: int) -> Callable[[], None]:
         if count:

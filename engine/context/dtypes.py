@@ -42,7 +42,7 @@ def resolve(dtype: Any) -> tuple[Any, types.Type]:
 
 @cache
 def numpy_element(element: types.Type, layout: str = "aos") -> tuple[np.dtype, tuple[int, ...]]:
-    """(NumPy dtype, inner shape) of an element: vec3 is (float32, (3,)), mat33 (float32, (3, 3)), a struct (record, ())."""
+    """(dtype, inner shape) of one element: vec3 is (float32, (3,)), mat33 (float32, (3, 3)), structs are records."""
     if isinstance(element, types.Struct):
         return _record(element, layout), ()
     same = types.components(element)

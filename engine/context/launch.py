@@ -1,8 +1,8 @@
 """Launches: run a kernel over a grid now, or record it to be run again.
 
-Flow of `launch(kernel, dim, inputs)`: the kernel's `Launcher` for this device (compiled, loaded, with its packer) → pack
-the arguments into a launch block → the program runs it. Only when packing refuses an argument, or a generic kernel meets
-new types, are the arguments looked at one by one (`arguments.check`): that finds the launcher to use, or the error.
+Flow of `launch(kernel, dim, inputs)`: the kernel's `Launcher` for this device (compiled, loaded, with its packer) →
+pack the arguments into a launch block → the program runs it. Only when packing refuses an argument, or a generic kernel
+meets new types, are the arguments looked at one by one (`arguments.check`): that finds the launcher, or the error.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from engine.compiler import types
@@ -111,7 +112,10 @@ def _launch_checked(kernel: Any, dim: Any, args: list[Any], device: Any, block_d
     _check_block(kernel.name, block_dim)
     grid = _grid(kernel.name, dim, get_device(device))
     launcher, block, _ = _pack_any(kernel, grid, args, device)
-    launcher.program.bind(block, grid.size, grid.count)()
+    if grid.counter is not None:
+        launcher.program.bind(block, grid.size, grid.count)()
+    elif grid.size:
+        launcher.run(block, grid.size)
 
 
 class Launch:
@@ -232,7 +236,7 @@ def _grid(kernel: str, dim: Any, device: Device) -> Grid:
     if counter is not None and counter.device is not device:
         raise LaunchError(kernel, "dim", f"a count on device '{device.name}'", f"one on '{counter.device.name}'")
     try:
-        extents = views.integers(given)
+        extents = tuple(map(index, given)) if given.__class__ is tuple else views.integers(given)
     except TypeError:
         raise LaunchError(
             kernel, "dim", "an integer, 1 to 4 integers, or indirect(count, capacity)", repr(dim)

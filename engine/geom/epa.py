@@ -12,6 +12,14 @@ MAX_EDGES = 80
 
 FAR = 3.0e38
 
+DEAD = -3.0e38
+
+# Triangles with a smaller squared sine have no reliable normal.
+SLIM_SQ = 1.0e-8
+
+# A face sees a point that lies this part of the size of D over it.
+SEE = 1.0e-6
+
 
 @k.struct
 class Penetration:
@@ -50,11 +58,13 @@ def grows(w, n, p: k.vec3, size_sq) -> bool:
 
 @k.func
 def face_plane(w, i0, i1, i2) -> k.vec4:
-    """Outward unit normal and distance from the origin; no triangle with area: (0, 0, 0, FAR)."""
+    """Outward unit normal and distance from the origin; a triangle that is nearly a line has none: (0, 0, 0, FAR)."""
     a = w[i0]
-    normal = k.cross(w[i1] - a, w[i2] - a)
+    b = w[i1] - a
+    c = w[i2] - a
+    normal = k.cross(b, c)
     len_sq = k.dot(normal, normal)
-    if len_sq < 1.0e-24:
+    if len_sq <= SLIM_SQ * k.dot(b, b) * k.dot(c, c):
         return k.vec4(0.0, 0.0, 0.0, FAR)
     normal = normal / k.sqrt(len_sq)
     return k.vec4(normal.x, normal.y, normal.z, k.dot(normal, a))
@@ -106,12 +116,69 @@ def seed(m: Model, a: Convex, b: Convex, rel: k.vec3, w, on_a, n) -> int:
 
 
 @k.func
+def remove_face(plane, corner0, corner1, corner2, f, edge0, edge1, edges) -> int:
+    """Marks face f dead (plane.w = DEAD) and takes it out of the region that the horizon encloses."""
+    edges = toggle_edge(edge0, edge1, edges, corner0[f], corner1[f])
+    edges = toggle_edge(edge0, edge1, edges, corner1[f], corner2[f])
+    edges = toggle_edge(edge0, edge1, edges, corner2[f], corner0[f])
+    plane[f] = k.vec4(0.0, 0.0, 0.0, DEAD)
+    return edges
+
+
+@k.func
+def borders(edge0, edge1, edges, i, j) -> bool:
+    """True if the horizon has the edge j → i, the other side of i → j."""
+    for e in range(edges):
+        if edge0[e] == j and edge1[e] == i:
+            return True
+    return False
+
+
+@k.func
+def horizon(plane, corner0, corner1, corner2, faces, first, p, see, edge0, edge1) -> int:
+    """Removes the faces that see p, spreading from face `first` over shared edges, so that what is removed stays in one
+    piece whatever the rounding; returns the number of edges around it."""
+    edges = remove_face(plane, corner0, corner1, corner2, first, edge0, edge1, 0)
+    grown = True
+    while grown:
+        grown = False
+        for f in range(faces):
+            q = plane[f]
+            if q.w != DEAD and q.x * p.x + q.y * p.y + q.z * p.z > q.w + see:
+                touches = borders(edge0, edge1, edges, corner0[f], corner1[f])
+                touches = touches or borders(edge0, edge1, edges, corner1[f], corner2[f])
+                touches = touches or borders(edge0, edge1, edges, corner2[f], corner0[f])
+                if touches:
+                    edges = remove_face(plane, corner0, corner1, corner2, f, edge0, edge1, edges)
+                    grown = True
+    return edges
+
+
+@k.func
+def drop_dead(plane, corner0, corner1, corner2, faces) -> int:
+    """Closes the gaps that dead faces left; returns the number of faces."""
+    kept = 0
+    for f in range(faces):
+        if plane[f].w != DEAD:
+            plane[kept] = plane[f]
+            corner0[kept] = corner0[f]
+            corner1[kept] = corner1[f]
+            corner2[kept] = corner2[f]
+            kept += 1
+    return kept
+
+
+@k.func
 def penetrate(m: Model, a: Convex, b: Convex, rel: k.vec3, w, on_a, n, tolerance) -> Penetration:
     """The shortest translation that separates the cores, from the simplex that GJK left in w, on_a (length 40)."""
     out = Penetration()
+    out.depth = FAR
+    size = 0.0
     n = seed(m, a, b, rel, w, on_a, n)
     if n < 4:
         return out
+    for i in range(4):
+        size = max(size, k.length(w[i]))
     corner0 = k.zeros(shape=80, dtype=int)
     corner1 = k.zeros(shape=80, dtype=int)
     corner2 = k.zeros(shape=80, dtype=int)
@@ -122,7 +189,7 @@ def penetrate(m: Model, a: Convex, b: Convex, rel: k.vec3, w, on_a, n, tolerance
     faces = 0
     edges = 4
     top = 0
-    for step in range(MAX_STEPS + 1):
+    for step in range(MAX_STEPS):
         for e in range(edges):
             if faces < MAX_FACES:
                 i0 = top
@@ -143,40 +210,29 @@ def penetrate(m: Model, a: Convex, b: Convex, rel: k.vec3, w, on_a, n, tolerance
                 nearest = f
         q = plane[nearest]
         d = k.vec3(q.x, q.y, q.z)
-        out.found = q.w < FAR
-        out.normal = -d
-        out.depth = q.w
-        c0 = corner0[nearest]
-        c1 = corner1[nearest]
-        c2 = corner2[nearest]
-        u = triangle_weights(w[c0], w[c1], w[c2])
-        out.on_a = on_a[c0] * u.x + on_a[c1] * u.y + on_a[c2] * u.z
-        if step == MAX_STEPS or n == MAX_CORNERS or not out.found:
+        if q.w >= FAR:
             break
         pa = support(m, a, -d)
         p = support(m, b, d) + rel - pa
-        if k.dot(p, d) - q.w <= tolerance:
+        # along any d the cores overlap by p·d: an upper bound of the depth, q.w is a lower one
+        if k.dot(p, d) < out.depth:
+            out.found = True
+            out.normal = -d
+            out.depth = k.dot(p, d)
+            c0 = corner0[nearest]
+            c1 = corner1[nearest]
+            c2 = corner2[nearest]
+            u = triangle_weights(w[c0], w[c1], w[c2])
+            out.on_a = on_a[c0] * u.x + on_a[c1] * u.y + on_a[c2] * u.z
+        if out.depth - q.w <= tolerance or n == MAX_CORNERS:
             break
         w[n] = p
         on_a[n] = pa
         top = n
         n += 1
-        # faces that see p go; the edges between them and the others are the horizon
-        edges = 0
-        f = 0
-        while f < faces:
-            q = plane[f]
-            if q.x * p.x + q.y * p.y + q.z * p.z > q.w:
-                edges = toggle_edge(edge0, edge1, edges, corner0[f], corner1[f])
-                edges = toggle_edge(edge0, edge1, edges, corner1[f], corner2[f])
-                edges = toggle_edge(edge0, edge1, edges, corner2[f], corner0[f])
-                faces -= 1
-                corner0[f] = corner0[faces]
-                corner1[f] = corner1[faces]
-                corner2[f] = corner2[faces]
-                plane[f] = plane[faces]
-            else:
-                f += 1
+        size = max(size, k.length(p))
+        edges = horizon(plane, corner0, corner1, corner2, faces, nearest, p, SEE * size, edge0, edge1)
         if edges == 0:
             break
+        faces = drop_dead(plane, corner0, corner1, corner2, faces)
     return out

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.geom.inertia import open_edges
 from engine.geom.pose import Floats
+
+WELD = 1e-6  # of the extent: vertices this near are one
 
 
 @dataclass(frozen=True)
@@ -45,15 +48,50 @@ def make_mesh(vertices: object, triangles: object) -> TriMesh:
 
 
 def load_mesh(path: str | Path) -> TriMesh:
-    """All triangles of an OBJ, STL, PLY, GLB … file as one mesh, in the file's own units; equal vertices are merged.
+    """All triangles of an OBJ, STL, PLY, GLB … file as one mesh, in the file's own units.
 
+    Nodes of the file are placed by their transforms; the result is welded.
     Raises ValueError naming the file when it cannot be read or holds no triangles.
     """
     import trimesh
 
     try:
-        # Without their materials, textured files load where no image library is installed.
-        loaded = trimesh.load_mesh(str(path), process=True, skip_materials=True)
-        return make_mesh(loaded.vertices, loaded.faces)
+        scene = trimesh.load_scene(str(path), process=False)
+        parts = [_placed(scene, node) for node in scene.graph.nodes_geometry]
+        return _joined([part for part in parts if part is not None])
     except Exception as error:  # trimesh raises whatever the format's reader raises
         raise ValueError(f"{path}: cannot read a mesh: {error}") from error
+
+
+def _placed(scene: Any, node: str) -> tuple[Floats, NDArray[np.int64]] | None:
+    """(vertices in the scene's frame, triangles) of one node; None for points and lines."""
+    transform, name = scene.graph[node]
+    geometry = scene.geometry[name]
+    if not hasattr(geometry, "faces"):
+        return None
+    vertices = np.asarray(geometry.vertices, np.float64) @ transform[:3, :3].T + transform[:3, 3]
+    faces = np.asarray(geometry.faces, np.int64)
+    mirrored = np.linalg.det(transform[:3, :3]) < 0.0
+    return vertices, faces[:, ::-1] if mirrored else faces
+
+
+def _joined(parts: list[tuple[Floats, NDArray[np.int64]]]) -> TriMesh:
+    """One welded mesh of several."""
+    starts = np.cumsum([0, *(len(v) for v, _ in parts)])
+    vertices = np.vstack([np.zeros((0, 3)), *(v for v, _ in parts)])
+    triangles = np.vstack([np.zeros((0, 3), np.int64), *(t + start for (_, t), start in zip(parts, starts))])
+    return welded(make_mesh(vertices, triangles))
+
+
+def welded(mesh: TriMesh) -> TriMesh:
+    """The mesh with vertices merged that round to one point of a fine grid, less the triangles that vanish by it.
+
+    Files that repeat a corner for each face, or along seams of normals and textures, become closed meshes by this.
+    Raises ValueError if no triangle is left.
+    """
+    extent = float(np.ptp(mesh.vertices, axis=0).max())
+    cells = np.round((mesh.vertices - mesh.vertices.min(axis=0)) / (WELD * extent or 1.0))
+    _, first, place = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+    t = place.reshape(-1)[mesh.triangles]
+    t = t[(t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])]
+    return make_mesh(mesh.vertices[first], t)

@@ -10,7 +10,7 @@ import numpy as np
 from engine.errors import SceneError
 from engine.geom import inertia
 from engine.geom.hull import MAX_VERTICES, Hull, NoHull, convex_hull
-from engine.geom.mesh import TriMesh, make_mesh
+from engine.geom.mesh import TriMesh, make_mesh, welded
 from engine.geom.pose import Floats, as_axis, as_pose, as_vector, pose_multiply, quat_between
 from engine.geom.shapes import SIZE_COUNT, ShapeType
 from engine.sim.builder_core import BuilderCore
@@ -164,7 +164,7 @@ class ShapeMethods(BuilderCore):
         """
         owner, what = self._shape_owner(body, label)
         with self._errors_of(owner, what):
-            checked = mesh or make_mesh(vertices, triangles)
+            checked = welded(mesh or make_mesh(vertices, triangles))
             made = self._hull_of(checked.vertices[np.unique(checked.triangles)], max_vertices)
         name = label or owner
         self._warn_once("mesh", f"{name}: triangle meshes do not collide yet, their convex hulls do")

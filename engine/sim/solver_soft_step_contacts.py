@@ -39,6 +39,8 @@ ContactRows: Any = make_table(
         ("restitution", k.float32, "nrow"),
         ("r0", k.vec3, "nrow"),  # manifold centre from the centre of mass, m
         ("r1", k.vec3, "nrow"),
+        ("center_mass", k.float32, "nrow"),  # effective, kg, of all points moving alike; 0: some do not touch
+        ("center_separation", k.float32, "nrow"),  # mean of the points', m
         ("friction_mass", k.vec3, "nrow"),  # inverse of the 2×2 tangent block: 11, 22, 12
         ("twist_mass", k.float32, "nrow"),
         ("friction", k.vec2, "nrow"),  # impulses along the tangents, N·s
@@ -192,6 +194,19 @@ def prepare_contacts(
 
     r0 = center - c0
     r1 = center - c1
+    n0 = k.cross(r0, n)
+    n1 = k.cross(r1, n)
+    apart = 0.0
+    mean = 0.0
+    for q in range(count):
+        apart = k.select_max(apart, contacts.point_separation[4 * p + q])
+        mean += contacts.point_separation[4 * p + q]
+    rows.center_separation[i] = mean / float(count)
+    rows.center_mass[i] = 0.0
+    if apart == 0.0 and count > 1:
+        rows.center_mass[i] = safe_inverse(
+            total_inv_mass + k.dot(n0, inertia_times(i0, n0)) + k.dot(n1, inertia_times(i1, n1))
+        )
     t0 = k.cross(r0, t)
     t1 = k.cross(r1, t)
     u0 = k.cross(r0, u)
@@ -259,6 +274,146 @@ def warm_start_contacts(
         warm_start_row(rows, velocity, inertia, i)
 
 
+@k.struct
+class RowBodies:
+    """The two bodies of a row while it is being solved."""
+
+    v0: k.vec3
+    w0: k.vec3
+    v1: k.vec3
+    w1: k.vec3
+    inv_mass0: float
+    inv_mass1: float
+    i0: BodyInertia
+    i1: BodyInertia
+
+
+@k.func
+def rub(rows: ContactRows, i: int, b: RowBodies) -> RowBodies:
+    """Friction of row i: twist about the normal, then the tangent plane, inside the circle of radius μ·load."""
+    n = rows.normal[i]
+    load = 0.0
+    grip = 0.0
+    for q in range(rows.points[i]):
+        load += rows.impulse[4 * i + q]
+        grip += rows.impulse[4 * i + q] * rows.lever[4 * i + q]
+    mu = rows.mu[i]
+
+    old_twist = rows.twist[i]
+    most = mu * grip + rows.mu_torsional[i] * load
+    twist = old_twist - rows.twist_mass[i] * k.dot(b.w1 - b.w0, n)
+    twist = k.select_max(-most, k.select_min(twist, most))
+    rows.twist[i] = twist
+    w0 = b.w0 - inertia_times(b.i0, n) * (twist - old_twist)
+    w1 = b.w1 + inertia_times(b.i1, n) * (twist - old_twist)
+
+    t = rows.tangent[i]
+    u = k.cross(n, t)
+    r0 = rows.r0[i]
+    r1 = rows.r1[i]
+    slip = (b.v1 + k.cross(w1, r1)) - (b.v0 + k.cross(w0, r0))
+    vt = k.dot(slip, t)
+    vu = k.dot(slip, u)
+    mass = rows.friction_mass[i]
+    old = rows.friction[i]
+    ft = old.x - (mass.x * vt + mass.z * vu)
+    fu = old.y - (mass.z * vt + mass.y * vu)
+    limit = mu * load
+    squared = ft * ft + fu * fu
+    if squared > limit * limit:
+        scale = limit / k.sqrt(squared)
+        ft = ft * scale
+        fu = fu * scale
+    rows.friction[i] = k.vec2(ft, fu)
+    push = t * (ft - old.x) + u * (fu - old.y)
+    b.v0 = b.v0 - push * b.inv_mass0
+    b.w0 = w0 - inertia_times(b.i0, k.cross(r0, push))
+    b.v1 = b.v1 + push * b.inv_mass1
+    b.w1 = w1 + inertia_times(b.i1, k.cross(r1, push))
+    return b
+
+
+@k.func
+def lift(
+    rows: ContactRows, i: int, b: RowBodies, m0: BodyMotion, m1: BodyMotion, soft: k.vec4, inv_h: float, use_bias: bool
+) -> RowBodies:
+    """All points of row i as one, at their centre: carries the load without preferring the points visited first."""
+    mass = rows.center_mass[i]
+    if mass > 0.0:
+        n = rows.normal[i]
+        r0 = rows.r0[i]
+        r1 = rows.r1[i]
+        j0 = k.cross(r0, n)
+        j1 = k.cross(r1, n)
+        count = rows.points[i]
+        load = 0.0
+        least = rows.impulse[4 * i]
+        for q in range(count):
+            load += rows.impulse[4 * i + q]
+            least = k.select_min(least, rows.impulse[4 * i + q])
+        s = rows.center_separation[i] + k.dot(m1.p - m0.p, n) + (k.dot(j1, m1.r) - k.dot(j0, m0.r))
+        bias = 0.0
+        mass_scale = 1.0
+        impulse_scale = 0.0
+        if s > 0.0:
+            bias = s * inv_h
+        else:
+            if use_bias:
+                bias = k.select_max(soft.x * s, -soft.w)
+                mass_scale = soft.y
+                impulse_scale = soft.z
+        vn = k.dot(b.v1 - b.v0, n) + (k.dot(j1, b.w1) - k.dot(j0, b.w0))
+        change = (-mass * mass_scale * (vn + bias) - impulse_scale * load) / float(count)
+        change = k.select_max(change, -least)
+        for q in range(count):
+            rows.impulse[4 * i + q] = rows.impulse[4 * i + q] + change
+        total = change * float(count)
+        b.v0 = b.v0 - n * (total * b.inv_mass0)
+        b.w0 = b.w0 - inertia_times(b.i0, j0) * total
+        b.v1 = b.v1 + n * (total * b.inv_mass1)
+        b.w1 = b.w1 + inertia_times(b.i1, j1) * total
+    return b
+
+
+@k.func
+def press(
+    rows: ContactRows, i: int, b: RowBodies, m0: BodyMotion, m1: BodyMotion, soft: k.vec4, inv_h: float, use_bias: bool
+) -> RowBodies:
+    """Non-penetration of the points of row i, one after the other."""
+    n = rows.normal[i]
+    shift = k.dot(m1.p - m0.p, n)
+    count = rows.points[i]
+    for turn in range(count):
+        # the relaxation goes backwards, which evens out what the order of the points does to a symmetric load
+        q = turn
+        if not use_bias:
+            q = count - 1 - turn
+        j = 4 * i + q
+        j0 = rows.j0[j]
+        j1 = rows.j1[j]
+        s = rows.separation[j] + shift + (k.dot(j1, m1.r) - k.dot(j0, m0.r))
+        bias = 0.0
+        mass_scale = 1.0
+        impulse_scale = 0.0
+        if s > 0.0:
+            bias = s * inv_h  # not touching yet: may close the gap within this substep
+        else:
+            if use_bias:
+                bias = k.select_max(soft.x * s, -soft.w)
+                mass_scale = soft.y
+                impulse_scale = soft.z
+        vn = k.dot(b.v1 - b.v0, n) + (k.dot(j1, b.w1) - k.dot(j0, b.w0))
+        before = rows.impulse[j]
+        after = k.select_max(before - rows.mass[j] * mass_scale * (vn + bias) - impulse_scale * before, 0.0)
+        change = after - before
+        rows.impulse[j] = after
+        b.v0 = b.v0 - n * (change * b.inv_mass0)
+        b.w0 = b.w0 - inertia_times(b.i0, j0) * change
+        b.v1 = b.v1 + n * (change * b.inv_mass1)
+        b.w1 = b.w1 + inertia_times(b.i1, j1) * change
+    return b
+
+
 @k.func
 def solve_row(
     rows: ContactRows,
@@ -271,105 +426,38 @@ def solve_row(
     inv_h: float,
     use_bias: bool,
 ):
-    """One Gauss-Seidel visit of row i: friction with the normal impulses so far, then the points.
+    """One Gauss-Seidel visit of row i.
 
     soft, soft_static: bias rate, mass scale, impulse scale, largest push-out velocity; the second for a contact with
-    something that does not react.
+    something that does not react. The soft solve ends with the points, as depth matters most there; the relaxation ends
+    with the friction, so that what stays is within μ times the load that stays.
     """
-    a = rows.body0[i]
-    b = rows.body1[i]
-    count = rows.points[i]
-    inv_mass0 = rows.inv_mass0[i]
-    inv_mass1 = rows.inv_mass1[i]
-    n = rows.normal[i]
-    i0 = inertia[a]
-    i1 = inertia[b]
-    va = velocity[a]
-    vb = velocity[b]
-    v0 = va.v
-    w0 = va.w
-    v1 = vb.v
-    w1 = vb.w
-
-    load = 0.0
-    grip = 0.0
-    for q in range(count):
-        load += rows.impulse[4 * i + q]
-        grip += rows.impulse[4 * i + q] * rows.lever[4 * i + q]
-    mu = rows.mu[i]
-
-    # twist about the normal
-    old_twist = rows.twist[i]
-    most = mu * grip + rows.mu_torsional[i] * load
-    twist = old_twist - rows.twist_mass[i] * k.dot(w1 - w0, n)
-    twist = k.select_max(-most, k.select_min(twist, most))
-    rows.twist[i] = twist
-    w0 = w0 - inertia_times(i0, n) * (twist - old_twist)
-    w1 = w1 + inertia_times(i1, n) * (twist - old_twist)
-
-    # friction in the tangent plane, inside the circle of radius μ·load
-    t = rows.tangent[i]
-    u = k.cross(n, t)
-    r0 = rows.r0[i]
-    r1 = rows.r1[i]
-    slip = (v1 + k.cross(w1, r1)) - (v0 + k.cross(w0, r0))
-    vt = k.dot(slip, t)
-    vu = k.dot(slip, u)
-    fm = rows.friction_mass[i]
-    old = rows.friction[i]
-    ft = old.x - (fm.x * vt + fm.z * vu)
-    fu = old.y - (fm.z * vt + fm.y * vu)
-    limit = mu * load
-    squared = ft * ft + fu * fu
-    if squared > limit * limit:
-        scale = limit / k.sqrt(squared)
-        ft = ft * scale
-        fu = fu * scale
-    rows.friction[i] = k.vec2(ft, fu)
-    push = t * (ft - old.x) + u * (fu - old.y)
-    v0 = v0 - push * inv_mass0
-    w0 = w0 - inertia_times(i0, k.cross(r0, push))
-    v1 = v1 + push * inv_mass1
-    w1 = w1 + inertia_times(i1, k.cross(r1, push))
-
-    # non-penetration
-    m0 = motion[a]
-    m1 = motion[b]
-    shift = k.dot(m1.p - m0.p, n)
-    s4 = soft
-    if inv_mass0 * inv_mass1 == 0.0:
-        s4 = soft_static
-    for q in range(count):
-        j = 4 * i + q
-        j0 = rows.j0[j]
-        j1 = rows.j1[j]
-        s = rows.separation[j] + shift + (k.dot(j1, m1.r) - k.dot(j0, m0.r))
-        bias = 0.0
-        mass_scale = 1.0
-        impulse_scale = 0.0
-        if s > 0.0:
-            bias = s * inv_h  # not touching yet: may close the gap within this substep
-        else:
-            if use_bias:
-                bias = k.select_max(s4.x * s, -s4.w)
-                mass_scale = s4.y
-                impulse_scale = s4.z
-        vn = k.dot(v1 - v0, n) + (k.dot(j1, w1) - k.dot(j0, w0))
-        before = rows.impulse[j]
-        after = k.select_max(before - rows.mass[j] * mass_scale * (vn + bias) - impulse_scale * before, 0.0)
-        change = after - before
-        rows.impulse[j] = after
-        v0 = v0 - n * (change * inv_mass0)
-        w0 = w0 - inertia_times(i0, j0) * change
-        v1 = v1 + n * (change * inv_mass1)
-        w1 = w1 + inertia_times(i1, j1) * change
-
-    if inv_mass0 > 0.0:
-        velocity[a].v = v0
-        velocity[a].w = w0
-    if inv_mass1 > 0.0:
-        velocity[b].v = v1
-        velocity[b].w = w1
+    body0 = rows.body0[i]
+    body1 = rows.body1[i]
+    b = RowBodies()
+    b.v0 = velocity[body0].v
+    b.w0 = velocity[body0].w
+    b.v1 = velocity[body1].v
+    b.w1 = velocity[body1].w
+    b.inv_mass0 = rows.inv_mass0[i]
+    b.inv_mass1 = rows.inv_mass1[i]
+    b.i0 = inertia[body0]
+    b.i1 = inertia[body1]
+    chosen = soft
+    if b.inv_mass0 * b.inv_mass1 == 0.0:
+        chosen = soft_static
+    if use_bias:
+        b = rub(rows, i, b)
+    b = lift(rows, i, b, motion[body0], motion[body1], chosen, inv_h, use_bias)
+    b = press(rows, i, b, motion[body0], motion[body1], chosen, inv_h, use_bias)
+    if not use_bias:
+        b = rub(rows, i, b)
+    if b.inv_mass0 > 0.0:
+        velocity[body0].v = b.v0
+        velocity[body0].w = b.w0
+    if b.inv_mass1 > 0.0:
+        velocity[body1].v = b.v1
+        velocity[body1].w = b.w1
 
 
 @k.kernel

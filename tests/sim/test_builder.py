@@ -253,6 +253,13 @@ def test_an_open_mesh_weighs_as_its_hull_with_a_warning():
     assert b.finalize().body_mass.numpy()[0] == pytest.approx(1.0)
 
 
+def test_a_mesh_with_repeated_corners_is_closed():
+    b, body = one_body()
+    with pytest.warns(UserWarning) as seen:
+        b.add_shape_mesh(body, vertices=CUBE[CUBE_FACES].reshape(-1, 3), triangles=np.arange(36), density=2.0)
+    assert len(seen) == 1 and b.finalize().body_mass.numpy()[0] == pytest.approx(2.0)
+
+
 # -- joints ------------------------------------------------------------------------------------------------------------
 
 

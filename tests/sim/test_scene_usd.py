@@ -227,7 +227,7 @@ MASS_CASES = {
     "density": ("float physics:density = 2", "", "", ""),
     "density beats the material's": ("float physics:density = 2", "", "", "float physics:density = 3"),
     "collider's density beats the body's": ("float physics:density = 2", "", "float physics:density = 4", ""),
-    "density between": ("", "float physics:density = 2", "", "float physics:density = 3"),
+    "a prim between counts for nothing": ("", "float physics:density = 2", "", "float physics:density = 3"),
     "material": ("", "", "", "float physics:density = 3"),
     "collider's mass": ("float physics:density = 9", "", "float physics:mass = 2", ""),
     "body's mass beats the collider's": ("float physics:mass = 9", "", "float physics:mass = 2", ""),
@@ -349,7 +349,7 @@ def test_collision_groups(tmp_path: Path) -> None:
             group("C", "</W/c1>, </W/c2>, </W/both>", "</W/C>"),
         ]
     )
-    records = parse(tmp_path, cubes + groups)
+    records = parse(tmp_path, f"{cubes}\n{groups}")
     shapes = {n: shape(records, n) for n in names}
     apart = {(a, b) for a in names for b in names if a < b and not collide(shapes[a], shapes[b])}
     assert apart == {("a1", "b1"), ("a2", "b1"), ("b1", "both"), ("c1", "c2"), ("both", "c1"), ("both", "c2")}

@@ -150,12 +150,12 @@ def test_stack_of_ten_stands_still():
 
 @pytest.mark.parametrize("past, falls", [(-0.02, False), (0.02, True)])
 def test_block_overhang(past, falls):
-    """Four blocks of length L reach L/2 (1 + 1/2 + 1/3 + 1/4) over the edge; 2 % of L more, and they fall."""
+    """Four blocks of length L reach L/2 (1 + 1/2 + 1/3 + 1/4) over the edge; 2 % more, and they fall."""
     length, count = 1.0, 4
     b = ModelBuilder(up_axis="z", gravity=-G)
     b.add_shape_box(-1, ((-1.0, 0.0, -0.5), ONE), hx=1.0, hy=0.5, hz=0.5, mu=0.8)  # its edge is at x = 0
     for i in range(count):  # from the top: block i reaches 1/(2(i+1)) past the one below it
-        reach = sum(length / (2 * (j + 1)) for j in range(i, count)) + past * length
+        reach = (1 + past) * sum(length / (2 * (j + 1)) for j in range(i, count))
         body = b.add_body(xform=((reach - length / 2, 0.0, 0.1 * (count - 1 - i) + 0.05), ONE))
         b.add_shape_box(body, hx=length / 2, hy=0.2, hz=0.05, density=500.0, mu=0.8)
     sim = Simulation(b.finalize(), dt=1 / 240)

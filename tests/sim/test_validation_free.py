@@ -109,7 +109,7 @@ def test_body_qd_is_the_velocity_of_the_centre_of_mass():
 
 def test_applied_force_and_torque_act_for_one_step():
     b = ModelBuilder(gravity=0.0)
-    body = b.add_body(mass=2.0, inertia=(0.1, 0.2, 0.4))
+    body = b.add_body(mass=2.0, inertia=(0.3, 0.2, 0.4))
     sim = Simulation(b.finalize(), dt=0.01)
     sim.state.body_f.assign(np.array([[4.0, 0.0, 0.0, 0.0, 0.0, 0.8]], np.float32))
     sim.step()

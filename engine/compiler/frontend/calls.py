@@ -67,8 +67,9 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
         if len(args) != 1 or kwargs:
             raise ctx.error(node, f"{dtype!r}() takes one argument")
         return cast(ctx, dtype, args[0], node, python=not isinstance(target, types.Scalar))
-    if isinstance(target, type) and isinstance(getattr(target, "ir_type", None), types.Type):
-        return construct(ctx, target.ir_type, args, kwargs, node)
+    made = getattr(target, "ir_type", None) if isinstance(target, type) else None
+    if isinstance(made, types.Type):
+        return construct(ctx, made, args, kwargs, node)
     raise not_callable(ctx, target, node)
 
 

@@ -108,7 +108,7 @@ class Lowering:
              regions: tuple[Region, ...] = (), **attrs: Any) -> Op:  # fmt: skip
         """Appends an op to the current region."""
         loc = None
-        if node is not None and hasattr(node, "lineno"):
+        if isinstance(node, ast.stmt | ast.expr):
             loc = Location(node.lineno, node.col_offset + 1)
         return self.region.append(Op(kind, type_, operands, attrs, regions, loc))
 

@@ -52,9 +52,10 @@ def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
     if isinstance(t, types.Table):
         return table_attribute(ctx, base, t, name, node)
     if name == "dtype":
-        same = types.components(t)
-        if same or isinstance(t, types.Array | types.LocalArray):
-            return Static(same[0] if same else t.dtype)  # type: ignore[union-attr]
+        if isinstance(t, types.Array | types.LocalArray):
+            return Static(t.dtype)
+        if same := types.components(t):
+            return Static(same[0])
     if name == "shape":
         return shape_of(ctx, base, node)
     if name == "ndim" and isinstance(t, types.Array):

@@ -36,6 +36,7 @@ PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "shl": operator.lshift, "shr": operator.rshift, "matmul": operator.matmul, "eq": operator.eq, "ne": operator.ne,
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
+UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
 # products that are not taken by component: (left kind, right kind) → library function
 PRODUCTS = {
     (types.Matrix, types.Matrix): "mul_mat_mat", (types.Matrix, types.Vector): "mul_mat_vec",
@@ -142,8 +143,7 @@ def lower_unary(ctx: Lowering, node: ast.UnaryOp) -> Value:
         value = truth(ctx, value, node)
         return Static(not value.value) if isinstance(value, Static) else ctx.emit("not", types.bool_, value, node=node)
     if isinstance(value, Static):
-        apply = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node.op)]
-        return Static(apply(value.value))
+        return Static(UNARY[type(node.op)](value.value))
     if isinstance(node.op, ast.UAdd):
         return value
     name = "neg" if isinstance(node.op, ast.USub) else "not"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Lowering, Static, Value, type_of
+from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
 from engine.compiler.frontend.expressions import attribute, indices_of, is_full_index, local_index, subscript
 from engine.compiler.frontend.parts import Part, flat_index, indexed_part, named_part, read_part, replace_part
 from engine.compiler.ir import Op
@@ -129,9 +129,9 @@ class ComponentAtPlace:
 def place_of(ctx: Lowering, node: ast.expr) -> Place:
     """The place that an assignment target means."""
     found = locate(ctx, node)
-    if isinstance(found, Op | Static) or not hasattr(found, "write"):
+    if isinstance(found, Op | Static | Several):
         raise ctx.error(node, "this cannot be assigned to")
-    return found  # type: ignore[return-value]
+    return found
 
 
 def locate(ctx: Lowering, node: ast.expr) -> Place | Value:
@@ -145,34 +145,38 @@ def locate(ctx: Lowering, node: ast.expr) -> Place | Value:
             return value
         case ast.Attribute(value=base, attr=attr):
             parent = locate(ctx, base)
-            if isinstance(parent, Op | Static):
+            if isinstance(parent, Op | Static | Several):
                 return attribute(ctx, parent, attr, node)
-            return part_place(parent, named_part(ctx, parent.type, attr, node))  # type: ignore[union-attr, arg-type]
+            return part_place(parent, named_part(ctx, parent.type, attr, node))
         case ast.Subscript(value=base, slice=index):
-            return _locate_subscript(ctx, locate(ctx, base), index, node)
+            parent = locate(ctx, base)
+            indices = indices_of(ctx, index)
+            if isinstance(parent, Op | Static | Several):
+                return _element(ctx, parent, indices, node)
+            return _component(ctx, parent, indices, node)
     return ctx.expression(node)
 
 
-def _locate_subscript(ctx: Lowering, parent: Place | Value, index: ast.expr, node: ast.Subscript) -> Place | Value:
-    indices = indices_of(ctx, index)
-    if isinstance(parent, Op):
-        if isinstance(parent.type, types.Array) and is_full_index(parent.type, indices):
-            ints = [ctx.value(i, node, types.int32) for i in indices]
-            return ElementPlace(parent, ints, parent.type.dtype)
-        if isinstance(parent.type, types.LocalArray):
-            return LocalPlace(parent, local_index(ctx, parent.type, indices, node), parent.type.dtype)
-        return subscript(ctx, parent, indices, node)
-    if not hasattr(parent, "write"):
-        return subscript(ctx, parent, indices, node)  # type: ignore[arg-type]
-    whole = parent.type  # type: ignore[union-attr]
-    if all(isinstance(i, Static) for i in indices):
-        known = [i.value for i in indices if isinstance(i, Static)]
-        return part_place(parent, indexed_part(ctx, whole, known, node))  # type: ignore[arg-type]
-    same = types.components(whole)
+def _element(ctx: Lowering, base: Value, indices: list[Value], node: ast.Subscript) -> Place | Value:
+    """An element of an array, or what else indexing a value gives."""
+    t = type_of(base)
+    if isinstance(base, Op) and isinstance(t, types.Array) and is_full_index(t, indices):
+        return ElementPlace(base, [ctx.value(i, node, types.int32) for i in indices], t.dtype)
+    if isinstance(base, Op) and isinstance(t, types.LocalArray):
+        return LocalPlace(base, local_index(ctx, t, indices, node), t.dtype)
+    return subscript(ctx, base, indices, node)
+
+
+def _component(ctx: Lowering, parent: Place, indices: list[Value], node: ast.Subscript) -> Place:
+    """A part of a place, at indices known while compiling or at run time."""
+    known = [i.value for i in indices if isinstance(i, Static)]
+    if len(known) == len(indices):
+        return part_place(parent, indexed_part(ctx, parent.type, known, node))
+    same = types.components(parent.type)
     if same is None:
-        raise ctx.error(node, f"{whole!r} cannot be indexed at run time")
-    at = flat_index(ctx, whole, [ctx.value(i, node, types.int32) for i in indices], node)
-    return ComponentAtPlace(parent, at, same[0])  # type: ignore[arg-type]
+        raise ctx.error(node, f"{parent.type!r} cannot be indexed at run time")
+    at = flat_index(ctx, parent.type, [ctx.value(i, node, types.int32) for i in indices], node)
+    return ComponentAtPlace(parent, at, same[0])
 
 
 def part_place(parent: Place, part: Part) -> Place:

@@ -9,21 +9,21 @@ from engine.compiler.types import float32, float64, int32
 
 @library_function
 def sine_f32(hi: float32, lo: float32):
-    """sin(hi + lo) for |hi| <= pi/4."""
+    """sin(hi + lo) for |hi| <= pi/4, as a sum of two parts."""
     z = hi * hi
     p = fma(z, -0.0001951789454324171, 0.008332187309861183)
     p = fma(p, z, -0.16666655242443085)
-    return hi + fma(hi * z, p, lo)
+    return hi, fma(hi * z, p, lo)
 
 
 @library_function
 def cosine_f32(hi: float32, lo: float32):
-    """cos(hi + lo) for |hi| <= pi/4."""
+    """cos(hi + lo) for |hi| <= pi/4, as a sum of two parts."""
     z = hi * hi
     p = fma(z, 2.4432327336398885e-05, -0.0013887309469282627)
     p = fma(p, z, 0.04166664555668831)
     w = fma(-0.5, z, 1.0)
-    return w + (fma(-0.5, z, 1.0 - w) + fma(z * z, p, -hi * lo))
+    return w, fma(-0.5, z, 1.0 - w) + fma(z * z, p, -hi * lo)
 
 
 @library_function
@@ -34,7 +34,7 @@ def sine_f64(hi: float64, lo: float64):
     p = fma(p, z, -0.00019841269829358484)
     p = fma(p, z, 0.00833333333332184)
     p = fma(p, z, -0.1666666666666663)
-    return hi + fma(hi * z, p, lo)
+    return hi, fma(hi * z, p, lo)
 
 
 @library_function
@@ -46,7 +46,7 @@ def cosine_f64(hi: float64, lo: float64):
     p = fma(p, z, -0.0013888888888873296)
     p = fma(p, z, 0.041666666666666595)
     w = fma(-0.5, z, 1.0)
-    return w + (fma(-0.5, z, 1.0 - w) + fma(z * z, p, -hi * lo))
+    return w, fma(-0.5, z, 1.0 - w) + fma(z * z, p, -hi * lo)
 
 
 @library_function
@@ -57,19 +57,43 @@ def turn(s, c, quadrant: int32):
     return select((quadrant & 2) != 0, -sine, sine), select(((quadrant + 1) & 2) != 0, -cosine, cosine)
 
 
+@library_function
+def sine_and_cosine(x, s, s_low, c, c_low, quadrant: int32):
+    sine, cosine = turn(s + s_low, c + c_low, quadrant)
+    return select(x == 0.0, x, sine), cosine  # keeps the sign of -0
+
+
+@library_function
+def quotient(a, a_low, b, b_low):
+    """(a + a_low) / (b + b_low): the quotient of the sums, corrected once by its remainder."""
+    top, bottom = a + a_low, b + b_low
+    q = top / bottom
+    rest = (a_low - (top - a)) - q * (b_low - (bottom - b))
+    return q + (fma(-q, bottom, top) + rest) / bottom
+
+
+@library_function
+def tangent(x, s, s_low, c, c_low, quadrant: int32):
+    odd = (quadrant & 1) != 0
+    t = quotient(select(odd, -c, s), select(odd, -c_low, s_low), select(odd, s, c), select(odd, s_low, c_low))
+    return select(x == 0.0, x, t)
+
+
 @builtin("sincos")
 def sincos_f32(x: float32):
     """(sin x, cos x) with one reduction."""
     hi, lo, quadrant = reduce_f32(x)
-    sine, cosine = turn(sine_f32(hi, lo), cosine_f32(hi, lo), quadrant)
-    return select(x == 0.0, x, sine), cosine  # keeps the sign of -0
+    s, s_low = sine_f32(hi, lo)
+    c, c_low = cosine_f32(hi, lo)
+    return sine_and_cosine(x, s, s_low, c, c_low, quadrant)
 
 
 @builtin("sincos")
 def sincos_f64(x: float64):
     hi, lo, quadrant = reduce_f64(x)
-    sine, cosine = turn(sine_f64(hi, lo), cosine_f64(hi, lo), quadrant)
-    return select(x == 0.0, x, sine), cosine
+    s, s_low = sine_f64(hi, lo)
+    c, c_low = cosine_f64(hi, lo)
+    return sine_and_cosine(x, s, s_low, c, c_low, quadrant)
 
 
 @builtin("sin")
@@ -101,11 +125,15 @@ def cos_f64(x: float64):
 @builtin("tan")
 def tan_f32(x: float32):
     """Tangent of an angle in radians."""
-    sine, cosine = sincos_f32(x)
-    return sine / cosine
+    hi, lo, quadrant = reduce_f32(x)
+    s, s_low = sine_f32(hi, lo)
+    c, c_low = cosine_f32(hi, lo)
+    return tangent(x, s, s_low, c, c_low, quadrant)
 
 
 @builtin("tan")
 def tan_f64(x: float64):
-    sine, cosine = sincos_f64(x)
-    return sine / cosine
+    hi, lo, quadrant = reduce_f64(x)
+    s, s_low = sine_f64(hi, lo)
+    c, c_low = cosine_f64(hi, lo)
+    return tangent(x, s, s_low, c, c_low, quadrant)

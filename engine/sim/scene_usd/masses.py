@@ -1,8 +1,8 @@
 """MassAPI → mass properties of bodies, by the precedence rules of UsdPhysics.
 
-mass of the body, else the sum over its colliders; a collider has its own mass, else density × volume with the density
-of the nearest MassAPI up to the body, else of the material, else 1000 kg/m³. Centre of mass and inertia: authored, else
-from the colliders, scaled to the body's mass and taken about its centre of mass.
+mass of the body, else the sum over its colliders; a collider has its own mass, else density × volume with its own
+density, else the body's, the material's, 1000 kg/m³. Prims between body and collider do not count. Centre of mass and
+inertia: authored, else from the colliders, scaled to the body's mass and taken about its centre of mass.
 (https://openusd.org/release/api/usd_physics_page_front.html, "Mass Properties"; checked against
 UsdPhysics.RigidBodyAPI.ComputeMassProperties.)
 """
@@ -107,7 +107,7 @@ def _solid_of(reading: Reading, body_prim: Any, body_frame: Frame, shape: SceneS
     solid = _unit_solid(shape)
     # The body's own mass and inertia are the body's, also where the collider is the same prim.
     own = _authored(reading, prim) if prim != body_prim else _Authored(0.0, 0.0, None, None, np.eye(3))
-    density = _density(reading, prim, body_prim) or shape.material.density or DEFAULT_DENSITY
+    density = own.density or _authored(reading, body_prim).density or shape.material.density or DEFAULT_DENSITY
     if own.mass > 0 and solid.mass == 0.0:
         solid = _ball(own.mass)
     if solid.mass == 0.0:
@@ -117,21 +117,10 @@ def _solid_of(reading: Reading, body_prim: Any, body_frame: Frame, shape: SceneS
         return solid
     frame = reading.frame(prim).inside(body_frame)
     com = solid.com if own.com is None else frame.point(own.com)
-    turned = frame.rotation @ own.inertia() @ frame.rotation.T if own.moments is not None else solid.inertia
-    return MassProperties(solid.mass, com, turned)
+    about_com = solid.about(com) if own.moments is None else frame.rotation @ own.inertia() @ frame.rotation.T
+    return MassProperties(solid.mass, com, about_com)
 
 
 def _unit_solid(shape: SceneShape) -> MassProperties:
     """Mass properties at 1 kg/m³ in the shape frame."""
     return shapes.mass_properties(shape.type, shape.scale, 1.0, shape.hull)
-
-
-def _density(reading: Reading, prim: Any, body_prim: Any) -> float:
-    """The density of the nearest MassAPI from the collider up to the body, 0 if none gives one."""
-    while prim and not prim.IsPseudoRoot():
-        if density := _authored(reading, prim).density:
-            return density
-        if prim == body_prim:
-            break
-        prim = prim.GetParent()
-    return 0.0

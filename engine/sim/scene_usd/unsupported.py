@@ -56,6 +56,9 @@ def _report_schemas(prim: Any, registry: Any, report: SceneReport) -> None:
         if name in HANDLED or name.startswith(HARMLESS_PREFIXES) or (known and not name.startswith("Physics")):
             continue
         report.add(name, prim.GetPath())
+    carriers = ("PhysicsRigidBodyAPI", "PhysicsCollisionAPI")
+    if "PhysicsMassAPI" in applied_schemas(prim) and not any(name in applied_schemas(prim) for name in carriers):
+        report.add("PhysicsMassAPI on a prim that is neither body nor collider", prim.GetPath(), "ignored")
 
 
 def applied_schemas(prim: Any) -> list[str]:

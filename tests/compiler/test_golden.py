@@ -1,0 +1,162 @@
+"""Golden IR: CHECK comments inside the kernel under test, matched against one compiler stage."""
+
+import inspect
+
+import pytest
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import Options
+from filecheck.parser import Parser
+
+from engine.compiler import lang as k
+from engine.context import table
+
+
+@table
+class Bodies:
+    pos: k.vec3
+    inv_mass: float
+    unused: k.mat33
+
+
+@k.func
+def half(x: float):
+    return 0.5 * x
+
+
+def early_exit_becomes_a_branch(n: int, out: k.array(dtype=float)):
+    # stage: hir
+    # CHECK: [[I:%.*]] = tid axis=0 ndim=1 : int32
+    # CHECK: [[PAST:%.*]] = ge [[I]], {{.*}} : bool
+    # CHECK: if [[PAST]] {
+    # CHECK-NEXT: return
+    # CHECK-NEXT: } else {
+    # CHECK: store
+    i = k.tid()
+    if i >= n:
+        return
+    out[i] = 1.0
+
+
+def calls_are_inlined(out: k.array(dtype=float)):
+    # stage: mir
+    # CHECK: [[X:%[0-9]+]] = load {{.*}} : float32
+    # CHECK-NOT: call
+    # CHECK: [[Y:%[0-9]+]] = mul {{.*}}[[X]]{{.*}} : float32
+    # CHECK: store {{.*}}[[Y]]
+    i = k.tid()
+    out[i] = half(out[i])
+
+
+def products_and_sums_contract(out: k.array(dtype=float), a: float, b: float):
+    # stage: mir
+    # CHECK: fma {{.*}} : float32
+    # CHECK-NOT: mul
+    # CHECK-NOT: add
+    i = k.tid()
+    out[i] = out[i] * a + b
+
+
+def aggregates_become_scalars(v: k.array(dtype=k.vec3)):
+    # stage: mir
+    # CHECK-NOT: vec3
+    # CHECK: load {{.*}}offset=4{{.*}} : float32
+    # CHECK-NOT: load
+    # CHECK: store {{.*}}offset=0
+    i = k.tid()
+    v[i].x = v[i].y
+
+
+def only_touched_planes_are_parameters(b: Bodies):
+    # stage: mir
+    # CHECK-NOT: field.pos.plane.0
+    # CHECK: field.pos.plane.2
+    # CHECK-NOT: field.unused
+    # CHECK: load {{.*}}array='b.pos' layout='planes'
+    i = k.tid()
+    b.pos[i].z = b.pos[i].z * b.inv_mass[i]
+
+
+def constant_loops_unroll(out: k.array(dtype=float)):
+    # stage: hir
+    # CHECK-NOT: for
+    # CHECK: mul {{.*}} : float32
+    # CHECK: mul {{.*}} : float32
+    # CHECK-NOT: mul
+    # CHECK: store
+    x = out[0]
+    for _ in range(2):
+        x = x * 3.0
+    out[0] = x
+
+
+def loops_have_one_latch(out: k.array(dtype=int), n: int):
+    # stage: mir
+    # CHECK-NOT: break
+    # CHECK-NOT: continue
+    # CHECK: for {{.*}}exit={{.*}} {
+    # CHECK-NOT: break
+    # CHECK-NOT: continue
+    s = 0
+    for j in range(n):
+        if j == 3:
+            continue
+        if s > 100:
+            break
+        s += j
+    out[0] = s
+
+
+def own_element_is_stored_plainly(own: k.array(dtype=float), shared: k.array(dtype=float)):
+    # stage: hir
+    # CHECK: tid
+    # CHECK-NOT: atomic
+    # CHECK: store
+    # CHECK: atomic {{.*}}op='add'
+    i = k.tid()
+    own[i] += 1.0
+    shared[0] += 1.0
+
+
+def strict_arithmetic_reaches_llvm(out: k.array(dtype=float), a: float):
+    # stage: llvm
+    # CHECK-NOT: fast
+    # CHECK: call float @llvm.fma.f32
+    # CHECK: fdiv float
+    # CHECK-NOT: fast
+    i = k.tid()
+    out[i] = (out[i] * a + a) / a
+
+
+GOLDEN = [
+    early_exit_becomes_a_branch, calls_are_inlined, products_and_sums_contract, aggregates_become_scalars,
+    only_touched_planes_are_parameters, constant_loops_unroll, loops_have_one_latch, own_element_is_stored_plainly,
+    strict_arithmetic_reaches_llvm,
+]  # fmt: skip
+
+
+def check(text: str, source: str, tmp_path) -> None:
+    """Runs the CHECK lines of `source` over `text`."""
+    checks = tmp_path / "checks.txt"
+    checks.write_text(source)
+    options = Options(str(checks))
+    matcher = Matcher(options, FInput("stage", text), Parser.from_opts(options))
+    assert matcher.run() == 0, text
+
+
+@pytest.mark.parametrize("fn", GOLDEN, ids=[fn.__name__ for fn in GOLDEN])
+def test_golden(fn, tmp_path):
+    source = inspect.getsource(fn)
+    stage = source.split("# stage: ")[1].split("\n")[0]
+    check(str(k.kernel(fn).stages[stage]), source, tmp_path)
+
+
+def test_a_wrong_expectation_fails(tmp_path):
+    with pytest.raises(AssertionError):
+        check(str(k.kernel(calls_are_inlined).stages["mir"]), "# CHECK: no such op", tmp_path)
+
+
+def test_lowering_twice_gives_the_same_text():
+    first, second = (k.kernel(loops_have_one_latch) for _ in range(2))
+    for stage in ("hir", "mir", "llvm"):
+        assert str(first.stages[stage]) == str(second.stages[stage])
