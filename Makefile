@@ -26,8 +26,7 @@ bench: $(VENV)/installed ## the benchmark scenes (ARGS="pile1000 --threads 1")
 	$(BIN)/engine bench $(ARGS)
 
 lint: $(VENV)/installed-dev ## ruff and mypy
-	$(BIN)/ruff check .
-	$(BIN)/mypy
+	@$(BIN)/ruff check .; ruff=$$?; $(BIN)/mypy && exit $$ruff
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

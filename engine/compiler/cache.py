@@ -1,8 +1,8 @@
 """Keeps compiled kernels on disk, safe for many processes at once.
 
 One file for each key: magic, digest of the rest, length of the header, header (JSON), object code. A file is written
-beside its place and renamed into it, so that a reader sees all of it or none; one that was cut short or damaged fails its
-digest and counts as absent. A folder that cannot be written costs one warning, never the run.
+beside its place and renamed into it, so that a reader sees all of it or none; one that was cut short or damaged fails
+its digest and counts as absent. A folder that cannot be written costs one warning, never the run.
 """
 
 from __future__ import annotations

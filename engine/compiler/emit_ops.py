@@ -14,8 +14,10 @@ from typing import Any, Protocol
 
 from engine.compiler.types import Scalar
 
-LLVM_TYPES = {"bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "i8", "uint16": "i16",
-              "uint32": "i32", "uint64": "i64", "float16": "half", "float32": "float", "float64": "double"}  # fmt: skip
+LLVM_TYPES = {
+    "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "i8", "uint16": "i16",
+    "uint32": "i32", "uint64": "i64", "float16": "half", "float32": "float", "float64": "double",
+}  # fmt: skip
 
 
 class Emitter(Protocol):
@@ -224,17 +226,17 @@ def _extreme(name: str) -> Entry:
     return emit
 
 
-TABLE: dict[str, Entry] = {
-    "add": _binary("add", "fadd"), "sub": _binary("sub", "fsub"), "mul": _binary("mul", "fmul"), "div": _divide,
-    "floordiv": _floor_divide, "mod": _modulo, "neg": _negate, "abs": _absolute, "sqrt": _float_call("sqrt", 1),
-    "fma": _float_call("fma", 3), "floor": _float_call("floor", 1), "ceil": _float_call("ceil", 1),
-    "trunc": _float_call("trunc", 1), "rint": _float_call("roundeven", 1), "copysign": _float_call("copysign", 2),
-    "min": _extreme("min"), "max": _extreme("max"), "select_min": _select_extreme("slt", "ult", "olt"),
-    "select_max": _select_extreme("sgt", "ugt", "ogt"), "and": _binary("and"), "or": _binary("or"), "xor": _binary("xor"),
-    "not": _not, "shl": _shift("shl", "shl"), "shr": _shift("ashr", "lshr"), "popcount": _count_bits("ctpop"),
-    "clz": _count_bits("ctlz", "i1 false"), "eq": _compare("eq", "oeq"), "ne": _compare("ne", "une"),
-    "lt": _compare("slt", "olt", "ult"), "le": _compare("sle", "ole", "ule"), "gt": _compare("sgt", "ogt", "ugt"),
-    "ge": _compare("sge", "oge", "uge"),
+TABLE: dict[
+    str, Entry] = { "add": _binary("add", "fadd"), "sub": _binary("sub", "fsub"), "mul": _binary("mul", "fmul"),
+    "div": _divide, "floordiv": _floor_divide, "mod": _modulo, "neg": _negate, "abs": _absolute,
+    "sqrt": _float_call("sqrt", 1), "fma": _float_call("fma", 3), "floor": _float_call("floor", 1),
+    "ceil": _float_call("ceil", 1), "trunc": _float_call("trunc", 1), "rint": _float_call("roundeven", 1),
+    "copysign": _float_call("copysign", 2), "min": _extreme("min"), "max": _extreme("max"),
+    "select_min": _select_extreme("slt", "ult", "olt"), "select_max": _select_extreme("sgt", "ugt", "ogt"),
+    "and": _binary("and"), "or": _binary("or"), "xor": _binary("xor"), "not": _not, "shl": _shift("shl", "shl"),
+    "shr": _shift("ashr", "lshr"), "popcount": _count_bits("ctpop"), "clz": _count_bits("ctlz", "i1 false"),
+    "eq": _compare("eq", "oeq"), "ne": _compare("ne", "une"), "lt": _compare("slt", "olt", "ult"),
+    "le": _compare("sle", "ole", "ule"), "gt": _compare("sgt", "ogt", "ugt"), "ge": _compare("sge", "oge", "uge"),
 }  # fmt: skip
 
 

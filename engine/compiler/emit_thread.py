@@ -115,8 +115,16 @@ class _Thread:
         head = [f"define void @{symbol}(ptr noalias readonly %params, i64 %begin, i64 %end) nounwind {{", "entry:"]
         loop = ["  %some = icmp slt i64 %begin, %end", "  br i1 %some, label %thread, label %done", "thread:",
                 "  %i = phi i64 [ %begin, %entry ], [ %i.next, %next ]"]  # fmt: skip
-        tail = ["  br label %next", "next:", "  %i.next = add nsw i64 %i, 1", "  %more = icmp slt i64 %i.next, %end",
-                f"  br i1 %more, label %thread, label %done, !llvm.loop {self.thread_loop}", "done:", "  ret void", "}"]  # fmt: skip
+        tail = [
+            "  br label %next",
+            "next:",
+            "  %i.next = add nsw i64 %i, 1",
+            "  %more = icmp slt i64 %i.next, %end",
+            f"  br i1 %more, label %thread, label %done, !llvm.loop {self.thread_loop}",
+            "done:",
+            "  ret void",
+            "}",
+        ]
         tail += [*self.declarations.values(), *self.metadata]
         return "\n".join([*head, *self.entry, *loop, *self.lines, *tail, ""])
 
@@ -338,8 +346,8 @@ class _Thread:
         elif t.is_float and name in ("min", "max"):
             old = self.update(place, t, v, name)
         else:
-            word = {"exch": "xchg", "add": "fadd" if t.is_float else "add", "sub": "fsub" if t.is_float else "sub",
-                    "min": "umin" if t.kind == "u" else "min", "max": "umax" if t.kind == "u" else "max"}.get(name, name)  # fmt: skip
+            prefix = "f" if t.is_float else "u" if t.kind == "u" and name in ("min", "max") else ""
+            word = "xchg" if name == "exch" else prefix + name
             old = self.value(f"atomicrmw {word} ptr {place}, {lt} {v} monotonic, align {t.size}")
         self.names[op] = old
 
@@ -451,7 +459,11 @@ class _Thread:
         up = self.value(f"icmp {sign}gt {lt} {step}, 0")
         low = self.value(f"select i1 {up}, {lt} {start}, {lt} {stop}")
         high = self.value(f"select i1 {up}, {lt} {stop}, {lt} {start}")
-        width = step if sign == "u" else self.value(f"select i1 {up}, {lt} {step}, {lt} {self.value(f'sub {lt} 0, {step}')}")
+        width = (
+            step
+            if sign == "u"
+            else self.value(f"select i1 {up}, {lt} {step}, {lt} {self.value(f'sub {lt} 0, {step}')}")
+        )
         runs = self.value(f"icmp {sign}lt {lt} {low}, {high}")
         nonzero = self.value(f"icmp ne {lt} {step}, 0")
         some = self.value(f"and i1 {runs}, {nonzero}")

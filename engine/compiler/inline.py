@@ -1,68 +1,73 @@
 """Replaces every call by a copy of the callee's body (HIR to HIR, on normalised functions).
 
-Arrays, tables and local arrays are passed by reference because the parameter is replaced by the argument's value.
+Arrays, tables and local arrays are passed by reference because the parameter is replaced by the argument's value. Calls
+are expanded from the outside in, so that each op of the result is made once, however deep its function lies.
 """
 
 from __future__ import annotations
 
-from engine.compiler.ir import Function, Op, Region, clone_op
+from engine.compiler.ir import Function, Op, Region
 from engine.compiler.normalize import normalize
 from engine.errors import InternalError
+
+Values = dict[Op, Op]  # ops of one function as written → the values that stand for them in the result
 
 
 def inline(fn: Function) -> Function:
     """`fn` without calls. `fn` must be normalised; callees are normalised here. `fn` is not changed."""
-    return _Inliner().function(fn)
+    if not any(op.kind == "call" for op in fn.body.walk()):
+        return fn
+    out: list[Op] = []
+    _Inliner().ops(fn.body.ops, {}, out, copy=False)
+    return Function(fn.name, fn.params, Region(out), fn.result, fn.file, fn.line, fn.is_kernel)
 
 
 class _Inliner:
     def __init__(self) -> None:
-        self.done: dict[Function, Function] = {}  # callee, as the front end made it → normalised and without calls
-        self.open: list[Function] = []
+        self.normalized: dict[Function, Function] = {}
+        self.open: list[Function] = []  # the calls around the current op
 
-    def callee(self, fn: Function) -> Function:
-        ready = self.done.get(fn)
-        if ready is None:
-            if fn in self.open:
-                raise InternalError(f"'{fn.name}' calls itself")
-            self.open.append(fn)
-            ready = self.done[fn] = self.function(normalize(fn))
-            self.open.pop()
-        return ready
-
-    def function(self, fn: Function) -> Function:
-        if not any(op.kind == "call" for op in fn.body.walk()):
-            return fn
-        body = Region(self.region(fn.body.ops, {}))
-        return Function(fn.name, fn.params, body, fn.result, fn.file, fn.line, fn.is_kernel)
-
-    def region(self, ops: list[Op], values: dict[Op, Op]) -> list[Op]:
-        """Copies of `ops` with calls replaced; ops that stay as they are, are shared with the original."""
-        out: list[Op] = []
+    def ops(self, ops: list[Op], values: Values, out: list[Op], copy: bool) -> None:
+        """Appends `ops` with their calls replaced; without `copy`, ops that stay as they are are shared."""
         for op in ops:
-            if op.kind == "call":
-                self.call(op, out, values)
+            kind = op.kind
+            if kind == "call":
+                self.call(op, values, out)
                 continue
             operands = op.operands
             if values and operands:
                 operands = tuple([values.get(v, v) for v in operands])
             if op.regions:
-                regions = tuple([Region(self.region(r.ops, values)) for r in op.regions])
-                out.append(Op(op.kind, op.type, operands, op.attrs, regions, op.loc))
-            elif operands == op.operands:
+                out.append(self.structured(op, operands, values, copy))
+            elif copy or operands != op.operands:
+                new = values[op] = Op(kind, op.type, operands, op.attrs, (), op.loc)
+                out.append(new)
+            else:
                 out.append(op)
-            else:
-                copy = values[op] = Op(op.kind, op.type, operands, op.attrs, (), op.loc)
-                out.append(copy)
-        return out
 
-    def call(self, op: Op, out: list[Op], values: dict[Op, Op]) -> None:
-        callee = self.callee(op.attrs["callee"])
+    def structured(self, op: Op, operands: tuple[Op, ...], values: Values, copy: bool) -> Op:
+        attrs = op.attrs
+        if attrs and attrs.get("exit") is not None:
+            attrs = {**attrs, "exit": values.get(attrs["exit"], attrs["exit"])}
+        regions = []
+        for region in op.regions:
+            inner: list[Op] = []
+            self.ops(region.ops, values, inner, copy)
+            regions.append(Region(inner))
+        return Op(op.kind, op.type, operands, attrs, tuple(regions), op.loc)
+
+    def call(self, op: Op, values: Values, out: list[Op]) -> None:
+        fn: Function = op.attrs["callee"]
+        if fn in self.open:
+            raise InternalError(f"'{fn.name}' calls itself")
+        callee = self.normalized.get(fn)
+        if callee is None:
+            callee = self.normalized[fn] = normalize(fn)
+        self.open.append(fn)
         inner = {p: values.get(v, v) for p, v in zip(callee.params, op.operands, strict=True)}
-        for inner_op in callee.body.ops:
-            if inner_op.kind == "return":
-                if inner_op.operands:
-                    value = inner_op.operands[0]
-                    values[op] = inner.get(value, value)
-            else:
-                out.append(clone_op(inner_op, inner))
+        body = callee.body.ops
+        tail = body[-1] if body and body[-1].kind == "return" else None
+        self.ops(body if tail is None else body[:-1], inner, out, copy=True)
+        if tail is not None and tail.operands:
+            values[op] = inner.get(tail.operands[0], tail.operands[0])
+        self.open.pop()

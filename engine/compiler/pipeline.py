@@ -13,7 +13,8 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,7 @@ from engine.compiler.simplify import simplify
 from engine.compiler.target_host import HostTarget, host_target
 from engine.compiler.types import SCALARS, pointer
 from engine.compiler.verify import verify
-from engine.config import config
+from engine.config import available_threads, config
 from engine.errors import ConfigError
 
 
@@ -40,10 +41,11 @@ class Options:
 
     fma: bool = True
     opt_level: int = 3
+    dense: tuple[int, ...] = ()  # array parameters whose last dimension has no gaps (see `scalarize.dense_stride`)
 
     @classmethod
-    def from_config(cls) -> Options:
-        return cls(config.fma, config.opt_level)
+    def from_config(cls, dense: tuple[int, ...] = ()) -> Options:
+        return cls(config.fma, config.opt_level, dense)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Stage:
 BUILT_IN = (
     Stage("normalize", lambda fn, options: normalize(fn), "hir"),
     Stage("inline", lambda fn, options: inline(fn), "hir"),
-    Stage("scalarize", lambda fn, options: scalarize(fn), "mir"),
+    Stage("scalarize", lambda fn, options: scalarize(fn, options.dense), "mir"),
     Stage("simplify", lambda fn, options: simplify(fn, options.fma), "mir"),
 )
 passes: list[Stage] = list(BUILT_IN)
@@ -177,15 +179,16 @@ def function_digest(fn: Function) -> str:
 def compiler_version() -> str:
     """Hash of the compiler's own source: the HIR is in the key, so only what comes after it counts."""
     folder = Path(__file__).parent
-    names = ("types", "ops", "ir", "normalize", "inline", "scalarize", "simplify", "emit_ops", "emit_thread", "target_host",
-             "pipeline")  # fmt: skip
+    names = ("types", "ops", "ir", "normalize", "inline", "scalarize", "simplify", "emit_ops", "emit_thread",
+             "target_host", "pipeline")  # fmt: skip
     return digest(*[(folder / f"{name}.py").read_bytes() for name in names])
 
 
 def compile_kernel(fn: Function, target: HostTarget | None = None, options: Options | None = None) -> Compiled:
     """The machine code of a kernel's HIR, from memory, from the cache folder, or made now.
 
-    Raises `CompileError` for a feature that the target lacks, `InternalError` for a bug of the compiler. Any thread may call.
+    Raises `CompileError` for a feature that the target lacks, `InternalError` for a bug of the compiler. Any
+    thread may call.
     """
     target = target or host_target()
     options = options or Options.from_config()
@@ -204,6 +207,18 @@ def compile_kernel(fn: Function, target: HostTarget | None = None, options: Opti
         return _compiled.setdefault(key, made)
 
 
+def compile_many(
+    fns: Sequence[Function], target: HostTarget | None = None, options: Options | None = None
+) -> list[Compiled]:
+    """`compile_kernel` of each, on as many threads as the process may use: LLVM works outside the interpreter lock.
+
+    An error is raised after all others have been compiled.
+    """
+    with ThreadPoolExecutor(available_threads(), thread_name_prefix="weft-compile") as pool:
+        pending = [pool.submit(compile_kernel, fn, target, options) for fn in fns]
+    return [job.result() for job in pending]
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Passes make many objects and drop none: walking them all over and over would take longer than the passes."""
@@ -216,7 +231,9 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _from_cache(fn: Function, target: HostTarget, options: Options, key: str, times: dict[str, float]) -> Compiled | None:
+def _from_cache(
+    fn: Function, target: HostTarget, options: Options, key: str, times: dict[str, float]
+) -> Compiled | None:
     entry = KernelCache().get(key)
     if entry is None:
         return None

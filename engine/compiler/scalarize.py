@@ -10,7 +10,7 @@ receives only the planes that it touches. Making and taking apart vectors, struc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.compiler.ir import Function, Op, Region
@@ -40,9 +40,20 @@ CHAIN = 4  # components up to which a run-time index is a chain of selects, abov
 Leaves = list[Op]
 
 
-def scalarize(fn: Function) -> Function:
-    """The MIR of a function without calls. `fn` is not changed; its `params` become those leaves that are used."""
-    return _Scalarizer(fn).function()
+def scalarize(fn: Function, dense: Sequence[int] = ()) -> Function:
+    """The MIR of a function without calls. `fn` is not changed; its `params` become those leaves that are used.
+
+    `dense` are the array parameters whose last dimension has no gaps: its stride is then a constant.
+    """
+    return _Scalarizer(fn).function(dense)
+
+
+def dense_stride(t: Type) -> int:
+    """Bytes from one element to the next along the last dimension of an array without gaps."""
+    assert isinstance(t, Array)
+    if t.layout == "planes":
+        return leaves(t.dtype)[0][1].size  # type: ignore[union-attr]
+    return memory_layout(t.dtype, t.layout)[1]
 
 
 class _Scalarizer:
@@ -57,12 +68,14 @@ class _Scalarizer:
         self.out: list[Op] = []
         self.loc: Any = None
 
-    def function(self) -> Function:
+    def function(self, dense: Sequence[int]) -> Function:
         for p in self.fn.params:
             name = self.names[p] = p.attrs.get("name", "")
             if not isinstance(p.type, Table):
                 index = p.attrs["index"]
                 self.values[p] = [self.param(index, path, t, name) for path, t in self.leaves(p.type)]
+                if index in dense:
+                    self.values[p][-1] = self.const(int64, dense_stride(p.type))
         body = self.region(self.fn.body)
         body.ops[:0] = self.consts.values()
         fn = self.fn
@@ -174,7 +187,7 @@ class _Scalarizer:
         return [result]
 
     def extract_through_memory(self, parts: Leaves, index: Op) -> Op:
-        """Spills the components and loads one; an index out of range gives component 0, as the chain of selects does."""
+        """Spills the components and loads one; an index out of range gives component 0, as the selects do."""
         t: Scalar = parts[0].type  # type: ignore[assignment]
         buffer = self.emit("local", LocalArray(t, (len(parts),)), (), {"filled": True})
         for k, part in enumerate(parts):
@@ -284,7 +297,9 @@ class _Scalarizer:
 
     def store(self, op: Op) -> None:
         values = self.values[op.operands[-1]]
-        for value, (operands, attrs) in zip(values, self.places(op, op.attrs.get("offset", 0), len(values)), strict=True):
+        for value, (operands, attrs) in zip(
+            values, self.places(op, op.attrs.get("offset", 0), len(values)), strict=True
+        ):
             self.emit("store", void, (*operands, value), attrs)
 
     def atomic(self, op: Op) -> Leaves:
@@ -379,13 +394,13 @@ class _Scalarizer:
 
 
 _S = _Scalarizer
-_HANDLERS: dict[str, Callable[[_Scalarizer, Op], Leaves | None]] = {
-    **dict.fromkeys(ELEMENTWISE, _S.elementwise),
-    "const": _S.constant, "tid": _S.thread_index, "cast": _S.cast, "bitcast": _S.cast, "select": _S.select, "make": _S.make,
-    "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at, "insert_at": _S.insert_at, "slot": _S.slot,
-    "get": _S.get, "set": _S.set, "local": _S.local, "local_load": _S.local_load, "local_store": _S.local_store,
-    "load": _S.load, "store": _S.store, "atomic": _S.atomic, "subarray": _S.subarray, "field": _S.field, "count": _S.count,
-    "shape": _S.shape, "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index,
-    "condition": _S.condition, "break": _S.leave, "continue": _S.leave, "return": _S.leave,
+_HANDLERS: dict[
+    str, Callable[[_Scalarizer, Op], Leaves | None]] = { **dict.fromkeys(ELEMENTWISE, _S.elementwise),
+    "const": _S.constant, "tid": _S.thread_index, "cast": _S.cast, "bitcast": _S.cast, "select": _S.select,
+    "make": _S.make, "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at,
+    "insert_at": _S.insert_at, "slot": _S.slot, "get": _S.get, "set": _S.set, "local": _S.local,
+    "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
+    "atomic": _S.atomic, "subarray": _S.subarray, "field": _S.field, "count": _S.count, "shape": _S.shape,
+    "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "condition": _S.condition,
+    "break": _S.leave, "continue": _S.leave, "return": _S.leave,
 }  # fmt: skip
-

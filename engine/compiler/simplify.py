@@ -4,8 +4,8 @@ In one walk: constants fold, exact identities apply, equal pure values merge, a 
 of it, ifs on constants lose a branch. Then values and slots that nobody reads go. Floating point keeps IEEE: no x+0, no
 x*0, no reassociation.
 
-Contraction comes last and is the only step that changes a rounding. The rule looks at the MIR alone, so that all targets
-and both code shapes agree. With m, n products that have exactly one use, in this order:
+Contraction comes last and is the only step that changes a rounding. The rule looks at the MIR alone, so that all
+targets and both code shapes agree. With m, n products that have exactly one use, in this order:
 
     x + m → fma(m.a, m.b, x)        m + y → fma(m.a, m.b, y)
     x - m → fma(-m.a, m.b, x)       m - y → fma(m.a, m.b, -y)
@@ -23,7 +23,9 @@ from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import ELEMENTWISE, fold
 from engine.compiler.types import Scalar, bool_
 
-_PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "load", "get", "local_load", "const", "index"})
+_PURE = frozenset(
+    {*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "load", "get", "local_load", "const", "index"}
+)
 _PLACES = frozenset({"slot", "local"})
 _WRITES_MEMORY = frozenset({"store", "atomic"})
 _COMMUTES = frozenset(name for name, row in ELEMENTWISE.items() if row.commutes)
@@ -246,7 +248,13 @@ def cast_constant(value: Any, to: Scalar) -> Any:
             return to.numpy.type(value).item()
     low, high = to.range
     if isinstance(value, float):
-        return 0 if math.isnan(value) else int(max(low, min(high, value))) if math.isfinite(value) else (low, high)[value > 0]
+        return (
+            0
+            if math.isnan(value)
+            else int(max(low, min(high, value)))
+            if math.isfinite(value)
+            else (low, high)[value > 0]
+        )
     value = int(value) & ((1 << to.bits) - 1)
     return value - (1 << to.bits) if value > high else value
 
@@ -330,10 +338,11 @@ def _select(f: _Forward, op: Op, v: tuple[Op, ...]) -> Op | None:
     return condition if op.type is bool_ and _constant(a) is True and _constant(b) is False else None
 
 
-_IDENTITIES: dict[str, Rule] = {
-    "add": _neutral(0, -0.0), "sub": _subtract, "mul": _multiply, "div": _neutral(1, 1.0), "floordiv": _neutral(1, 1.0),
-    "and": _and, "or": _or, "xor": _neutral(0, 0.0), "shl": _neutral(0, 0.0), "shr": _neutral(0, 0.0), "neg": _involution,
-    "not": _involution, "eq": _equal, "ne": _unequal, "cast": _cast, "bitcast": _cast, "select": _select,
+_IDENTITIES: dict[
+    str, Rule] = { "add": _neutral(0, -0.0), "sub": _subtract, "mul": _multiply, "div": _neutral(1, 1.0),
+    "floordiv": _neutral(1, 1.0), "and": _and, "or": _or, "xor": _neutral(0, 0.0), "shl": _neutral(0, 0.0),
+    "shr": _neutral(0, 0.0), "neg": _involution, "not": _involution, "eq": _equal, "ne": _unequal, "cast": _cast,
+    "bitcast": _cast, "select": _select,
 }  # fmt: skip
 
 
@@ -418,7 +427,8 @@ class _Contraction:
             body.ops[:0] = self.consts
 
     def region(self, region: Region) -> None:
-        uses, out = self.uses, []
+        uses = self.uses
+        out: list[Op] = []
         for op in region.ops:
             kind = op.kind
             if kind == "add" or kind == "sub":

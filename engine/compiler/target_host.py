@@ -1,13 +1,14 @@
 """The host CPU as a target: LLVM text to object code, object code to callable addresses.
 
 Three native functions serve all kernels: `weft_region`, which the workers of a parallel region enter (it claims chunks
-until none is left), `weft_call`, for small grids on the caller, and `weft_launch`, the same from one block of memory. All
-set the IEEE floating-point mode and restore the caller's: other libraries switch flush-to-zero on, which would change our
-results.
+until none is left), `weft_call`, for small grids on the caller, and `weft_launch`, the same from one block of memory.
+All set the IEEE floating-point mode and restore the caller's: other libraries switch flush-to-zero on, which would
+change our results.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import threading
@@ -17,7 +18,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from engine.compiler.cache import KernelCache, digest
-from engine.errors import DeviceError
+from engine.errors import DeviceError, InternalError
 
 _REGION = """
 declare void {set_state}
@@ -119,7 +120,8 @@ _STATE = {
         "set_state": "@llvm.x86.sse.ldmxcsr(ptr)",
         "declarations": "declare void @llvm.x86.sse.stmxcsr(ptr)",
         "save": "  %at = alloca i32\n  call void @llvm.x86.sse.stmxcsr(ptr %at)\n  %old = load i32, ptr %at\n"
-        "  store i32 8064, ptr %at\n  call void @llvm.x86.sse.ldmxcsr(ptr %at)\n  %wide = zext i32 %old to i64\n  ret i64 %wide",
+        "  store i32 8064, ptr %at\n  call void @llvm.x86.sse.ldmxcsr(ptr %at)\n"
+        "  %wide = zext i32 %old to i64\n  ret i64 %wide",
         "restore": "  %at = alloca i32\n  %old = trunc i64 %state to i32\n  store i32 %old, ptr %at\n"
         "  call void @llvm.x86.sse.ldmxcsr(ptr %at)\n  ret void",
     },
@@ -131,6 +133,16 @@ _STATE = {
     },
 }
 _STATE["arm64"] = _STATE["aarch64"]
+
+
+def _without_lock(name: str) -> Any:
+    """A function of llvmlite without the lock that lets one thread at a time into LLVM.
+
+    LLVM itself needs no lock between threads that share no context, module or target machine, and the two functions
+    called through this take nearly all of the time.
+    """
+    function = getattr(llvm.ffi.lib, name)
+    return getattr(function, "_cfn", function)
 
 
 class HostTarget:
@@ -149,16 +161,20 @@ class HostTarget:
         self._threads = threading.local()
         self._numbers = itertools.count()
         self._jit: Any = None
+        self._jit_machine: Any = None
         self._lock = threading.Lock()
         self._linked: list[Any] = []  # code stays loaded for as long as the process runs
+
+    def _new_machine(self, opt_level: int) -> Any:
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=opt_level, reloc="pic", codemodel="small", jit=True
+        )
 
     def machine(self, opt_level: int) -> Any:
         """This Python thread's TargetMachine: LLVM's is not safe to share."""
         machines = self._threads.__dict__.setdefault("machines", {})
         if opt_level not in machines:
-            machines[opt_level] = llvm.Target.from_triple(self.triple).create_target_machine(
-                cpu=self.cpu, features=self.features, opt=opt_level, reloc="pic", codemodel="small", jit=True
-            )
+            machines[opt_level] = self._new_machine(opt_level)
         return machines[opt_level]
 
     def optimized(self, text: str, opt_level: int = 3) -> Any:
@@ -170,13 +186,22 @@ class HostTarget:
         tuning.loop_vectorization = tuning.loop_unrolling = opt_level > 1
         tuning.slp_vectorization = False  # takes four times as long as all other passes together on a large kernel
         builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        _without_lock("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
         return module, machine
 
     def emit(self, text: str, opt_level: int = 3) -> bytes:
         """Object code of an LLVM module given as text."""
         module, machine = self.optimized(text, opt_level)
-        return machine.emit_object(module)
+        with llvm.ffi.OutputString() as message:
+            buffer = _without_lock("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, message)
+            if not buffer:
+                raise InternalError(f"LLVM cannot emit object code: {message}")
+        try:
+            return ctypes.string_at(
+                llvm.ffi.lib.LLVMPY_GetBufferStart(buffer), llvm.ffi.lib.LLVMPY_GetBufferSize(buffer)
+            )
+        finally:
+            llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
     def assembly(self, text: str, opt_level: int = 3) -> str:
         """Assembly of the same, for people."""
@@ -187,7 +212,8 @@ class HostTarget:
         """Addresses of `symbols` in object code, which is loaded for good."""
         with self._lock:
             if self._jit is None:
-                self._jit = llvm.create_lljit_compiler(self.machine(3))
+                self._jit_machine = self._new_machine(3)
+                self._jit = llvm.create_lljit_compiler(self._jit_machine)
             builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
             for symbol in symbols:
                 builder.export_symbol(symbol)
@@ -218,7 +244,6 @@ class HostTarget:
     def call_address(self) -> int:
         """Address of `void weft_call(range_fn, params, int64 begin, int64 end)`: a whole range on the caller."""
         return self._native[1]
-
 
     @property
     def launch_address(self) -> int:

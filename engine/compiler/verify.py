@@ -30,17 +30,19 @@ from engine.compiler.types import (
 )
 from engine.errors import InternalError
 
-_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "field", "count", "shape", "call",
-                       "break", "continue", "return"})  # fmt: skip
+_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "field", "count", "shape",
+                       "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
     {"set", "local_store", "store", "if", "for", "while", "condition", "break", "continue", "return"}
 )
 _BY_TYPES = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})  # whether they are right depends on types alone
 _REGION_COUNT = {"if": 2, "for": 1, "while": 2}
-_ARITY = {"const": 0, "param": 0, "tid": 0, "cast": 1, "bitcast": 1, "select": 3, "extract": 1, "insert": 2, "extract_at": 2,
-          "insert_at": 3, "slot": 0, "get": 1, "set": 2, "local": 0, "local_load": 2, "local_store": 3, "field": 1, "count": 1,
-          "shape": 1, "if": 1, "for": 3, "index": 0, "while": 0, "condition": 1, "break": 0, "continue": 0,
-          "address": 2}  # fmt: skip
+_ARITY = {
+    "const": 0, "param": 0, "tid": 0, "cast": 1, "bitcast": 1, "select": 3, "extract": 1, "insert": 2,
+    "extract_at": 2, "insert_at": 3, "slot": 0, "get": 1, "set": 2, "local": 0, "local_load": 2, "local_store": 3,
+    "field": 1, "count": 1, "shape": 1, "if": 1, "for": 3, "index": 0, "while": 0, "condition": 1, "break": 0,
+    "continue": 0, "address": 2,
+}  # fmt: skip
 
 
 def verify(fn: Function, level: str = "hir") -> Function:
@@ -133,9 +135,8 @@ class _Verifier:
 
     def level_of_mir(self, op: Op) -> None:
         self.require(op.kind not in _HIR_ONLY, op, "is not allowed in MIR")
-        fits = isinstance(op.type, Scalar | Pointer | Void) or (
-            op.kind == "local" and isinstance(op.type.dtype, Scalar)
-        )  # type: ignore[attr-defined]
+        t = op.type
+        fits = isinstance(t, Scalar | Pointer | Void) or (isinstance(t, LocalArray) and isinstance(t.dtype, Scalar))
         self.require(fits, op, "MIR values are scalars and pointers")
 
     def elementwise(self, op: Op) -> None:
@@ -268,7 +269,7 @@ class _Verifier:
     def field(self, op: Op) -> None:
         t = op.operands[0].type
         row = t.field(op.attrs["name"]) if isinstance(t, Table) else None
-        self.require(row is not None and _same(op.type, Array(row[0], 1, "planes")), op, "no such field")  # type: ignore[index]
+        self.require(row is not None and _same(op.type, Array(row[0], 1, "planes")), op, "no such field")
 
     def count(self, op: Op) -> None:
         t = op.operands[0].type

@@ -135,9 +135,10 @@ def height_on_segment(a: k.vec3, b: k.vec3, p: k.vec3) -> float:
 
 
 @k.func
-def polygon_contacts(view: View, pa, na, pb, nb, ra, rb, reach, pos, sep, feat) -> int:
+def polygon_contacts(view: View, pa, na, pb, nb, ra, rb, least, reach, pos, sep, feat) -> int:
     """Contact points of facing polygons pa (outward along +n) and pb (outward along −n), both seen in `view` from one
-    origin. ra, rb: how much a ball widens them. Writes points within reach, in world axes; returns how many."""
+    origin. ra, rb: how much a ball widens them. least: the smallest separation that can be (the slack of clipping on a
+    steep face would show a smaller one). Writes points within reach, in world axes; returns how many."""
     label = k.zeros(shape=32, dtype=int)
     for i in range(MAX_POINTS):
         label[i] = i
@@ -164,9 +165,10 @@ def polygon_contacts(view: View, pa, na, pb, nb, ra, rb, reach, pos, sep, feat) 
             other = height_on_segment(pa[0], pa[1], p)
         low = (other if by_a else p.z) + ra
         high = (p.z if by_a else other) - rb
-        if high - low <= reach:
+        gap = max(high - low, least)
+        if gap <= reach:
             pos[n] = view.x * p.x + view.y * p.y + view.n * (0.5 * (low + high))
-            sep[n] = high - low
+            sep[n] = gap
             feat[n] = 1 + label[i]
             n += 1
     return n

@@ -5,7 +5,7 @@ The normal of GJK or EPA is replaced by that of a face which separates as well: 
 
 from engine.compiler import lang as k
 from engine.geom.clip_polygons import polygon_contacts, seen, view_along
-from engine.geom.convex import Convex, convex_of, facing_normal, facing_polygon, support
+from engine.geom.convex import SPHERE, Convex, convex_of, facing_normal, facing_polygon, support
 from engine.geom.epa import penetrate
 from engine.geom.gjk import APART, NEAR, closest
 from engine.geom.manifold import reduce_points, store_manifold, store_nothing
@@ -85,7 +85,7 @@ def snap_to_face(m: Model, a: Convex, b: Convex, rel: k.vec3, s: Separation, bia
 def collide_convex_pair(m: Model, pos, sep, feat, a: Convex, b: Convex, rel: k.vec3, reach, size):
     """Manifold of two convex shapes: (count, normal from a to b); pos relative to a's origin. size: of the smaller."""
     radii = a.radius + b.radius
-    s = separate(m, a, b, rel, reach + radii, 1.0e-4 * size)
+    s = separate(m, a, b, rel, reach + radii, 1.0e-5 * size)
     if s.kind == APART:
         return 0, s.normal
     s = snap_to_face(m, a, b, rel, s, min(FACE_BIAS, 0.005 * size))
@@ -100,13 +100,15 @@ def collide_convex_pair(m: Model, pos, sep, feat, a: Convex, b: Convex, rel: k.v
         pa[i] = seen(view, pa[i])
     for i in range(nb):
         pb[i] = seen(view, pb[i] + rel)
-    n = polygon_contacts(view, pa, na, pb, nb, a.radius, b.radius, reach, pos, sep, feat)
     gap = s.gap - radii
+    n = polygon_contacts(view, pa, na, pb, nb, a.radius, b.radius, gap, reach, pos, sep, feat)
     lowest = reach
     for i in range(n):
         lowest = min(lowest, sep[i])
     if n == 0 or lowest > gap + DEPTH_TOLERANCE:
         pos[n] = s.on_a + s.normal * (a.radius + 0.5 * gap)
+        if b.kind == SPHERE:
+            pos[n] = rel - s.normal * (b.radius + 0.5 * gap)
         sep[n] = gap
         feat[n] = WITNESS
         n += 1

@@ -27,37 +27,48 @@ class Closest:
 
 
 @k.func
+def edge_weight(a: k.vec3, ab: k.vec3) -> float:
+    """t of the point a + t ab, 0 ≤ t ≤ 1, closest to the origin."""
+    return k.clamp(-k.dot(a, ab) / max(k.dot(ab, ab), 1.0e-30), 0.0, 1.0)
+
+
+@k.func
 def triangle_weights(a: k.vec3, b: k.vec3, c: k.vec3) -> k.vec3:
-    """Barycentric weights of the point of triangle abc closest to the origin (Ericson 2005, 5.1.5)."""
+    """Barycentric weights of the point of triangle abc closest to the origin.
+
+    The nearest of the edges' closest points and the foot in the plane: unlike a decision by regions (Ericson 2005,
+    5.1.5) rounding can only choose between points that are equally near.
+    """
     ab = b - a
     ac = c - a
-    d1 = -k.dot(ab, a)
-    d2 = -k.dot(ac, a)
-    if d1 <= 0.0 and d2 <= 0.0:
-        return k.vec3(1.0, 0.0, 0.0)
-    d3 = -k.dot(ab, b)
-    d4 = -k.dot(ac, b)
-    if d3 >= 0.0 and d4 <= d3:
-        return k.vec3(0.0, 1.0, 0.0)
+    bc = c - b
+    t = edge_weight(a, ab)
+    p = a + ab * t
+    best = k.dot(p, p)
+    u = k.vec3(1.0 - t, t, 0.0)
+    t = edge_weight(a, ac)
+    p = a + ac * t
+    dist = k.dot(p, p)
+    if dist < best:
+        best = dist
+        u = k.vec3(1.0 - t, 0.0, t)
+    t = edge_weight(b, bc)
+    p = b + bc * t
+    dist = k.dot(p, p)
+    if dist < best:
+        best = dist
+        u = k.vec3(0.0, 1.0 - t, t)
     normal = k.cross(ab, ac)
-    wc = k.dot(normal, k.cross(a, b))
-    if wc <= 0.0 and d1 >= 0.0 and d3 <= 0.0 and d1 - d3 > 0.0:
-        t = d1 / (d1 - d3)
-        return k.vec3(1.0 - t, t, 0.0)
-    d5 = -k.dot(ab, c)
-    d6 = -k.dot(ac, c)
-    if d6 >= 0.0 and d5 <= d6:
-        return k.vec3(0.0, 0.0, 1.0)
-    wb = k.dot(normal, k.cross(c, a))
-    if wb <= 0.0 and d2 >= 0.0 and d6 <= 0.0 and d2 - d6 > 0.0:
-        t = d2 / (d2 - d6)
-        return k.vec3(1.0 - t, 0.0, t)
     wa = k.dot(normal, k.cross(b, c))
-    if wa <= 0.0 and d4 - d3 >= 0.0 and d5 - d6 >= 0.0 and (d4 - d3) + (d5 - d6) > 0.0:
-        t = (d4 - d3) / ((d4 - d3) + (d5 - d6))
-        return k.vec3(0.0, 1.0 - t, t)
-    total = max(wa + wb + wc, 1.0e-30)
-    return k.vec3(wa / total, wb / total, wc / total)
+    wb = k.dot(normal, k.cross(c, a))
+    wc = k.dot(normal, k.cross(a, b))
+    if wa > 0.0 and wb > 0.0 and wc > 0.0:
+        inv = 1.0 / (wa + wb + wc)
+        foot = k.vec3(wa * inv, wb * inv, wc * inv)
+        p = a * foot.x + b * foot.y + c * foot.z
+        if k.dot(p, p) < best:
+            u = foot
+    return u
 
 
 @k.func
@@ -157,19 +168,20 @@ def closest(m: Model, a: Convex, b: Convex, rel: k.vec3, guess: k.vec3, limit, w
         if n == 4:
             out.kind = OVERLAP
             break
-        v = k.vec3(0.0)
+        best = k.vec3(0.0)
+        best_a = k.vec3(0.0)
         for i in range(n):
-            v = v + w[i] * weight[i]
-        new = k.dot(v, v)
+            best = best + w[i] * weight[i]
+            best_a = best_a + on_a[i] * weight[i]
+        new = k.dot(best, best)
         if new <= TOUCH_SQ * size_sq:
             out.kind = OVERLAP
             break
-        if new >= vv:
+        if new >= vv:  # rounding of a flat simplex: the last one was the answer
             break
         vv = new
-    out.v = v
+        v = best
+        out.v = best
+        out.on_a = best_a
     out.count = n
-    if out.kind == NEAR:
-        for i in range(n):
-            out.on_a = out.on_a + on_a[i] * weight[i]
     return out

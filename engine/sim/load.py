@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.errors import SceneError
 from engine.plugin import importers
+from engine.sim.scene_assembly import assemble
 from engine.sim.scene_records import SceneRecords, make_builder
 from engine.sim.simulation import Simulation
 
@@ -47,6 +48,7 @@ def load(
         missing = sorted(records.report.kinds())
         hint = f"; not supported yet: {', '.join(missing)}" if missing else ""
         raise SceneError(records.path, "", f"nothing to simulate: no rigid bodies and no particles{hint}")
+    assemble(records)
     model = make_builder(records).finalize(device=_device(device))
     if substeps is not None:
         options["substeps"] = substeps

@@ -82,17 +82,18 @@ def world_inertia(q: k.quat, body: k.mat33) -> BodyInertia:
 
 
 @k.func
-def solve33(m: k.mat33, b: k.vec3) -> k.vec3:
-    """x of m x = b by Cramer's rule; 0 where m is singular."""
-    c0 = k.vec3(m[0, 0], m[1, 0], m[2, 0])
-    c1 = k.vec3(m[0, 1], m[1, 1], m[2, 1])
-    c2 = k.vec3(m[0, 2], m[1, 2], m[2, 2])
+def solve33(m, b):
+    """x of m x = b by Cramer's rule, in the precision of the arguments; 0 where m is singular."""
+    vec = type(b)
+    c0 = vec(m[0, 0], m[1, 0], m[2, 0])
+    c1 = vec(m[0, 1], m[1, 1], m[2, 1])
+    c2 = vec(m[0, 2], m[1, 2], m[2, 2])
     c12 = k.cross(c1, c2)
     det = k.dot(c0, c12)
-    scale = 0.0
+    x = vec(k.dot(b, c12), k.dot(c0, k.cross(b, c2)), k.dot(c0, k.cross(c1, b)))
     if det != 0.0:
-        scale = 1.0 / det
-    return k.vec3(k.dot(b, c12), k.dot(c0, k.cross(b, c2)), k.dot(c0, k.cross(c1, b))) * scale
+        return x / det
+    return x * 0.0
 
 
 @k.func

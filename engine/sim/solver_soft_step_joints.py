@@ -448,11 +448,46 @@ def locked_angular(m: Model, poses: JointPoses, joint: int):
 
 
 @k.func
-def projected_solve(p: k.mat33, mass: k.mat33, rhs: k.vec3) -> k.vec3:
-    """x in the range of the projector p with p mass x = p rhs."""
-    one = k.mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-    scale = (mass[0, 0] + mass[1, 1] + mass[2, 2]) * (1.0 / 3.0)
-    return p @ solve33(p @ mass @ p + (one - p) * scale, p @ rhs)
+def widened(m: k.mat33) -> k.mat33d:
+    """The same matrix in float64."""
+    return k.mat33d(
+        k.float64(m[0, 0]), k.float64(m[0, 1]), k.float64(m[0, 2]),
+        k.float64(m[1, 0]), k.float64(m[1, 1]), k.float64(m[1, 2]),
+        k.float64(m[2, 0]), k.float64(m[2, 1]), k.float64(m[2, 2]),
+    )  # fmt: skip
+
+
+@k.func
+def projected_solve(p: k.mat33, mass: k.mat33d, rhs: k.vec3) -> k.vec3:
+    """x in the range of the projector p with p mass x = p rhs.
+
+    In float64: a light body with a long arm (I ≪ m r²) makes the mass matrix worse than float32 can invert.
+    """
+    wide = widened(p)
+    scale = (mass[0, 0] + mass[1, 1] + mass[2, 2]) * k.float64(1.0 / 3.0)
+    one = k.float64(1.0)
+    system = wide @ mass @ wide
+    for i in range(3):
+        for j in range(3):
+            system[i, j] = system[i, j] - wide[i, j] * scale
+        system[i, i] = system[i, i] + one * scale
+    b = p @ rhs
+    x = solve33(system, k.vec3d(k.float64(b.x), k.float64(b.y), k.float64(b.z)))
+    return p @ k.vec3(k.float32(x.x), k.float32(x.y), k.float32(x.z))
+
+
+@k.func
+def anchor_mass(bodies: JointBodies, poses: JointPoses) -> k.mat33d:
+    """Inverse effective mass of the anchors' relative velocity: Σ 1/m − [r]× I⁻¹ [r]×, as [r]×ᵀ = −[r]×."""
+    x0 = widened(k.skew(poses.r0))
+    x1 = widened(k.skew(poses.r1))
+    mass = (x0 @ widened(inertia_matrix(bodies.i0)) @ x0 + x1 @ widened(inertia_matrix(bodies.i1)) @ x1) * k.float64(
+        -1.0
+    )
+    total = k.float64(bodies.inv_mass0 + bodies.inv_mass1)
+    for i in range(3):
+        mass[i, i] = mass[i, i] + total
+    return mass
 
 
 @k.func
@@ -468,25 +503,18 @@ def solve_locked(
         mass_scale = soft.y
         impulse_scale = soft.z
     p, error = locked_angular(m, poses, joint)
-    inertia0 = inertia_matrix(bodies.i0)
-    inertia1 = inertia_matrix(bodies.i1)
     if p[0, 0] + p[1, 1] + p[2, 2] > 0.5:
+        mass = widened(inertia_matrix(bodies.i0) + inertia_matrix(bodies.i1))
         old = p @ s.joint_impulse_angular[joint]
-        change = projected_solve(p, inertia0 + inertia1, bodies.w1 - bodies.w0 + error * rate)
+        change = projected_solve(p, mass, bodies.w1 - bodies.w0 + error * rate)
         change = change * -mass_scale - old * impulse_scale
         s.joint_impulse_angular[joint] = old + change
         bodies = push(bodies, k.vec3(0.0, 0.0, 0.0), change, change)
     p = locked_linear(m, poses, joint)
     if p[0, 0] + p[1, 1] + p[2, 2] > 0.5:
-        x0 = k.skew(poses.r0)
-        x1 = k.skew(poses.r1)
-        # −[r]× I⁻¹ [r]×, as [r]×ᵀ = −[r]×
-        mass = (x0 @ inertia0 @ x0 + x1 @ inertia1 @ x1) * -1.0
-        total = bodies.inv_mass0 + bodies.inv_mass1
-        mass = mass + k.mat33(total, 0.0, 0.0, 0.0, total, 0.0, 0.0, 0.0, total)
         slip = (bodies.v1 + k.cross(bodies.w1, poses.r1)) - (bodies.v0 + k.cross(bodies.w0, poses.r0))
         old = p @ s.joint_impulse_linear[joint]
-        change = projected_solve(p, mass, slip + poses.d * rate)
+        change = projected_solve(p, anchor_mass(bodies, poses), slip + poses.d * rate)
         change = change * -mass_scale - old * impulse_scale
         s.joint_impulse_linear[joint] = old + change
         bodies = push(bodies, change, k.cross(poses.r0, change), k.cross(poses.r1, change))

@@ -140,7 +140,9 @@ def test_and_or_evaluate_the_right_side_only_when_needed(device):
 
 
 @k.kernel
-def places(hits: k.array(dtype=Nested), m: k.array(dtype=k.mat33), q: k.array(dtype=k.transform), out: k.array(dtype=float)):
+def places(
+    hits: k.array(dtype=Nested), m: k.array(dtype=k.mat33), q: k.array(dtype=k.transform), out: k.array(dtype=float)
+):
     i = k.tid()
     h = hits[i]
     h.hit.normal.y = h.hit.normal.y + 2.0
@@ -285,7 +287,9 @@ def test_integer_division_is_pythons_and_never_traps(device):
     a = np.array([7, -7, 7, -7, 5, low, low, 0], np.int32)
     b = np.array([2, 2, -2, -2, 0, -1, 0, 0], np.int32)
     out = engine.full((8, 5), -99, dtype=int, device=device)
-    engine.launch(integers, dim=8, inputs=[engine.array(a, device=device), engine.array(b, device=device), out], device=device)
+    engine.launch(
+        integers, dim=8, inputs=[engine.array(a, device=device), engine.array(b, device=device), out], device=device
+    )
     got = out.numpy()
     for i in range(8):
         x, y = int(a[i]), int(b[i])

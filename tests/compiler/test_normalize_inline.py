@@ -73,7 +73,9 @@ class Writer:
         elif kind == 6:
             if self.loops < 2:
                 self.loops += 1
-                with b.for_(b.i32(self.number(-2, 3)), b.i32(self.number(-2, 5)), b.i32((-2, -1, 1, 2, 3)[self.number(0, 4)])) as i:
+                with b.for_(
+                    b.i32(self.number(-2, 3)), b.i32(self.number(-2, 5)), b.i32((-2, -1, 1, 2, 3)[self.number(0, 4)])
+                ) as i:
                     b.set(self.variable(), i)
                     self.statements(self.number(1, 4))
                 self.loops -= 1

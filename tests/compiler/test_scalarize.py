@@ -114,7 +114,9 @@ def test_shape_and_slots_of_arrays() -> None:
 def test_run_time_component_index(n: int) -> None:
     """In range: that component. Out of range: component 0 is read, none is written; memory is never touched."""
     t = T.Vector(F, n)
-    b = Builder("components", ("x", T.Array(t)), ("read", T.Array(F)), ("written", T.Array(t)), ("index", T.Array(T.int32)))
+    b = Builder(
+        "components", ("x", T.Array(t)), ("read", T.Array(F)), ("written", T.Array(t)), ("index", T.Array(T.int32))
+    )
     i = b.tid()
     v, k = b.load(b.params[0], i), b.load(b.params[3], i)
     b.store(b.params[1], i, b.op("extract_at", F, v, k))
@@ -204,7 +206,16 @@ def test_atomics(t: T.Scalar) -> None:
     cells = {n: np.array([5], t.numpy) for n in names}
     olds, swapped = np.zeros(8, t.numpy), np.zeros(1, t.numpy)
     run(b.fn, 8, *cells.values(), olds, swapped)
-    want = {"add": 33, "sub": 2**32 - 23 if t is T.uint32 else -23, "min": 0, "max": 7, "exch": 7, "and": 0, "or": 7, "xor": 5}
+    want = {
+        "add": 33,
+        "sub": 2**32 - 23 if t is T.uint32 else -23,
+        "min": 0,
+        "max": 7,
+        "exch": 7,
+        "and": 0,
+        "or": 7,
+        "xor": 5,
+    }
     assert {n: c[0] for n, c in cells.items()} == {n: want[n] for n in names}
     assert olds.tolist() == list(range(8)) and swapped[0] == 8  # each thread found its own number and put the next
 

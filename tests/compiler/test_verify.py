@@ -35,7 +35,8 @@ BAD: dict[str, tuple[Callable[[Builder], object], str]] = {
     "float index": (lambda b: b.op("load", F, b.params[0], b.f32(1)), "indices are ints"),
     "store does not fit": (lambda b: b.op("store", T.void, b.params[0], b.i32(0), b.i32(0)), "must fit"),
     "break outside": (lambda b: b.op("break"), "outside a loop"),
-    "for without index": (lambda b: b.op("for", T.void, b.i32(0), b.i32(1), b.i32(1), regions=(Region(),)), "begins with"),
+    "for without index": (
+        lambda b: b.op("for", T.void, b.i32(0), b.i32(1), b.i32(1), regions=(Region(),)), "begins with"),
     "while without condition": (lambda b: b.op("while", regions=(Region(), Region())), "must be `condition`"),
     "returns the wrong type": (lambda b: b.ret(b.f32(1)), "must return"),
     "one region": (lambda b: b.op("if", T.void, b.const(T.bool_, True), regions=(Region(),)), "number of regions"),

@@ -26,7 +26,9 @@ def collide_pairs(collide):
 
     def run(pairs):
         side = int(np.ceil(len(pairs) ** (1 / 3)))
-        places = [SPACING * (np.array([i % side, i // side % side, i // side**2]) - side // 2) for i in range(len(pairs))]
+        places = [
+            SPACING * (np.array([i % side, i // side % side, i // side**2]) - side // 2) for i in range(len(pairs))
+        ]
         shapes = [s.moved(p) for pair, p in zip(pairs, places, strict=True) for s in pair]
         found = collide(shapes)
         out = []

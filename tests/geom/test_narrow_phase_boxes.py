@@ -62,7 +62,9 @@ def test_random_boxes(collide_pairs, rng):
     pairs = []
     for i in range(600):
         a = box(rng.uniform(0.1, 1, 3), rng.normal(size=3), Rotation.random(random_state=2 * i).as_matrix())
-        b = box(rng.uniform(0.1, 1, 3), a.p + rng.normal(size=3) * 0.8, Rotation.random(random_state=2 * i + 1).as_matrix())
+        b = box(
+            rng.uniform(0.1, 1, 3), a.p + rng.normal(size=3) * 0.8, Rotation.random(random_state=2 * i + 1).as_matrix()
+        )
         pairs.append((a, b))
     found = collide_pairs(pairs)
     assert sum(m is not None for m in found) > 200

@@ -355,6 +355,31 @@ def test_collision_groups(tmp_path: Path) -> None:
     assert apart == {("a1", "b1"), ("a2", "b1"), ("b1", "both"), ("c1", "c2"), ("both", "c1"), ("both", "c2")}
 
 
+def test_inverted_and_merged_collision_groups(tmp_path: Path) -> None:
+    """A collides with B only; B and C are one group; D filters a group that does not exist, and is unharmed."""
+
+    def group(name: str, member: str, text: str) -> str:
+        return f"""def PhysicsCollisionGroup "{name}" (prepend apiSchemas = ["CollectionAPI:colliders"])
+        {{
+            rel collection:colliders:includes = [</W/{member}1>, </W/{member}2>]
+            {text}
+        }}"""
+
+    names = [f"{n}{i}" for n in "abcd" for i in (1, 2)]
+    cubes = [f'def Cube "{n}" ({RIGID}) {{}}' for n in names]
+    groups = [
+        group("A", "a", "bool physics:invertFilteredGroups = 1\n rel physics:filteredGroups = </W/B>"),
+        group("B", "b", 'string physics:mergeGroup = "m"'),
+        group("C", "c", 'string physics:mergeGroup = "m"'),
+        group("D", "d", "rel physics:filteredGroups = </W/nothing>"),
+    ]
+    records = parse(tmp_path, "\n".join(cubes + groups))
+    shapes = {n: shape(records, n) for n in names}
+    apart = {(a[0], b[0]) for a in names for b in names if a < b and not collide(shapes[a], shapes[b])}
+    assert apart == {("a", "a"), ("a", "d")}
+    assert "filtered group that does not exist" in records.report.kinds()
+
+
 def test_filtered_pairs_of_bodies_colliders_and_groups(tmp_path: Path) -> None:
     def compound(name: str) -> str:
         return f"""def Xform "{name}" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsFilteredPairsAPI"])

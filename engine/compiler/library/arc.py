@@ -96,7 +96,7 @@ def atan2_f32(y: float32, x: float32):
     elif m == 0.0:
         v = float32(1.0)
     exponent = bitcast(select_max(u, v), int32) >> 23
-    scale = bitcast(select_max(253 - exponent, 1) << 23, float32)
+    scale = bitcast(select_min(273 - exponent, 254) << 23, float32)  # the larger one gets 2**20 at least
     backward = bitcast(x, int32) < 0
     angle = copysign(arc_f32(u * scale, v * scale, select(backward, float32(4.0), float32(0.0))), y)
     return select(x == x and y == y, angle, x + y)
@@ -111,7 +111,7 @@ def atan2_f64(y: float64, x: float64):
     elif m == 0.0:
         v = float64(1.0)
     exponent = bitcast(select_max(u, v), int64) >> 52
-    scale = bitcast(select_max(2045 - exponent, 1) << 52, float64)
+    scale = bitcast(select_min(2105 - exponent, 2046) << 52, float64)
     backward = bitcast(x, int64) < 0
     angle = copysign(arc_f64(u * scale, v * scale, select(backward, float64(4.0), float64(0.0))), y)
     return select(x == x and y == y, angle, x + y)

@@ -115,10 +115,10 @@ def name_of(name: str) -> Builtin:
 
 
 def builtin(name: str) -> Callable[[Implementation], LibraryFunction]:
-    """Registers the decorated function as an implementation of the language's `name`."""
+    """Registers the decorated function as an implementation of the language's `name`; may be stacked."""
 
     def decorate(function: Implementation) -> LibraryFunction:
-        made = LibraryFunction(function)
+        made = function if isinstance(function, LibraryFunction) else LibraryFunction(function)
         name_of(name).overloads.append(made)
         return made
 

@@ -1,6 +1,7 @@
 """Sine, cosine and tangent in float32 and float64: reduction to a quarter turn, then minimax polynomials."""
 # mypy: disable-error-code="valid-type"
 
+from engine.compiler.library.extended import quotient
 from engine.compiler.library.primitives import fma, select
 from engine.compiler.library.reduction import reduce_f32, reduce_f64
 from engine.compiler.library.registry import builtin, library_function
@@ -61,15 +62,6 @@ def turn(s, c, quadrant: int32):
 def sine_and_cosine(x, s, s_low, c, c_low, quadrant: int32):
     sine, cosine = turn(s + s_low, c + c_low, quadrant)
     return select(x == 0.0, x, sine), cosine  # keeps the sign of -0
-
-
-@library_function
-def quotient(a, a_low, b, b_low):
-    """(a + a_low) / (b + b_low): the quotient of the sums, corrected once by its remainder."""
-    top, bottom = a + a_low, b + b_low
-    q = top / bottom
-    rest = (a_low - (top - a)) - q * (b_low - (bottom - b))
-    return q + (fma(-q, bottom, top) + rest) / bottom
 
 
 @library_function

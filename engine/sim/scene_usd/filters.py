@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.sim.scene_usd.reading import Reading
@@ -15,28 +16,66 @@ def read_groups(reading: Reading, shape_descs: dict[str, Any]) -> None:
     A collider may be in several groups, and two colliders are filtered if any two of their groups are. One category
     bit therefore stands for one *set* of groups that occurs; bit 0 for colliders in no group.
     """
-    from pxr import UsdPhysics
-
     if not any(desc.collisionGroups for desc in shape_descs.values()):
         return
-    table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(reading.stage)
-    of_shape = [
-        tuple(sorted(shape_descs[s.label].collisionGroups, key=str)) if s.label in shape_descs else ()
-        for s in reading.records.shapes
-    ]
-    sets = list(dict.fromkeys([(), *of_shape]))
+    groups = _groups(reading)
+    of_shape = [_names(shape_descs[s.label].collisionGroups, groups) for s in reading.records.shapes]
+    sets = list(dict.fromkeys([frozenset(), *of_shape]))
     if len(sets) > CATEGORIES:
         reading.report.add("collision groups", reading.path, f"more than {CATEGORIES - 1} combinations, all collide")
         return
-    masks = [sum(1 << j for j, b in enumerate(sets) if _collide(table, a, b)) for a in sets]
-    for shape, groups in zip(reading.records.shapes, of_shape, strict=True):
-        shape.category = 1 << sets.index(groups)
-        shape.mask = masks[sets.index(groups)] | ~((1 << len(sets)) - 1) & 0xFFFFFFFF
+    masks = [sum(1 << j for j, b in enumerate(sets) if _collide(a, b, groups)) for a in sets]
+    for shape, names in zip(reading.records.shapes, of_shape, strict=True):
+        shape.category = 1 << sets.index(names)
+        shape.mask = masks[sets.index(names)] | ~((1 << len(sets)) - 1) & 0xFFFFFFFF
 
 
-def _collide(table: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+@dataclass
+class _Group:
+    """A collision group, or all those with one mergeGroup name. `filtered` and the keys of the table: group names."""
+
+    filtered: set[str] = field(default_factory=set)
+    inverted: bool = False  # `filtered` are the only ones that it collides with
+
+    def filters(self, name: str) -> bool:
+        return (name in self.filtered) != self.inverted
+
+
+def _groups(reading: Reading) -> dict[str, _Group]:
+    """The group of every PhysicsCollisionGroup prim path; merged groups share one.
+
+    (UsdPhysics.CollisionGroup.ComputeCollisionGroupTable takes a filtered group that does not exist for the group
+    itself, so it is not used.)
+    """
+    from pxr import Usd, UsdPhysics
+
+    merged: dict[str, _Group] = {}
+    groups: dict[str, _Group] = {}
+    targets: list[tuple[_Group, str, Any]] = []
+    for prim in Usd.PrimRange.Stage(reading.stage, Usd.TraverseInstanceProxies()):
+        if not prim.IsA(UsdPhysics.CollisionGroup):
+            continue
+        api, path = UsdPhysics.CollisionGroup(prim), str(prim.GetPath())
+        name = api.GetMergeGroupNameAttr().Get() or ""
+        group = groups[path] = merged.setdefault(name, _Group()) if name else _Group()
+        group.inverted |= bool(api.GetInvertFilteredGroupsAttr().Get())
+        targets += [(group, path, target) for target in api.GetFilteredGroupsRel().GetForwardedTargets()]
+    for group, path, target in targets:
+        if str(target) in groups:
+            group.filtered |= {p for p, other in groups.items() if other is groups[str(target)]}
+        else:
+            reading.report.add("filtered group that does not exist", path, f"{target} is ignored")
+    return groups
+
+
+def _names(paths: Any, groups: dict[str, _Group]) -> frozenset[str]:
+    """The groups of a collider."""
+    return frozenset(str(p) for p in paths if str(p) in groups)
+
+
+def _collide(a: frozenset[str], b: frozenset[str], groups: dict[str, _Group]) -> bool:
     """False if some group of a is filtered against some group of b."""
-    return all(table.IsCollisionEnabled(x, y) for x in a for y in b)
+    return not any(groups[x].filters(y) or groups[y].filters(x) for x in a for y in b)
 
 
 def read_filtered_pairs(reading: Reading) -> None:
