@@ -37,15 +37,8 @@ def entries(**wanted: Any) -> list[Any]:
     return [pytest.param(s, id=Path(s["path"]).stem) for s in found] or [pytest.param(None, id="no-index")]
 
 
-# What each scene uses that is not supported: the kind that must be in its report. Joints of these kinds are left out.
-UNSUPPORTED_JOINTS = {
-    "test_joint_cylindrical_actuated": "D6 joint with free axes transX rotX",
-    "test_joint_d6_6dof_passive": "D6 joint with free axes transX transZ rotX rotY rotZ",
-    "test_joint_d6_universal_actuated": "D6 joint with free axes rotX rotY",
-    "test_joint_universal_passive_unary": "D6 joint with free axes rotX rotY",
-    "pendulum_revolute_vs_d6": "D6 joint with free axes transX transY transZ rotX rotY rotZ",
-}
-UNSUPPORTED_CONTENT = {
+# What each scene uses that is not supported: the kind that must be in its report.
+UNSUPPORTED = {
     "mpm_sand": "NewtonPointsDeformableSimAPI",
     "mpm_two_prims": "NewtonPointsDeformableSimAPI",
     "deformables_mixed": "PhysicsVolumeDeformableSimAPI",
@@ -75,21 +68,20 @@ def test_records_agree_with_the_index(assets: Path, entry: dict[str, Any]) -> No
     if entry["mass"] is not None:
         mass = sum(body.mass for body in records.bodies)
         assert mass == pytest.approx(entry["mass"], rel=1e-6)
-    check_joints(records, entry, name)
-    for table in (UNSUPPORTED_JOINTS, UNSUPPORTED_CONTENT):
-        if name in table:
-            assert table[name] in records.report.kinds()
+    check_joints(records, entry)
+    if name in UNSUPPORTED:
+        assert UNSUPPORTED[name] in records.report.kinds()
 
 
-def check_joints(records: SceneRecords, entry: dict[str, Any], name: str) -> None:
-    """Joints by kind; a D6 joint is what its free axes make it, or is reported."""
+def check_joints(records: SceneRecords, entry: dict[str, Any]) -> None:
+    """Joints by kind, a D6 joint being what its free axes make it, and the number of degrees of freedom."""
     counted = Counter(joint.type for joint in records.joints)
     expected = Counter({USD_JOINTS[kind]: n for kind, n in entry["joints"].items() if kind in USD_JOINTS})
     d6 = entry["joints"].get("PhysicsJoint", 0)
-    assert counted.total() == expected.total() + d6 - (name in UNSUPPORTED_JOINTS)
+    assert counted.total() == expected.total() + d6
     assert all(counted[kind] >= n for kind, n in expected.items())
-    if name not in UNSUPPORTED_JOINTS:
-        assert sum(DOF[joint.type] for joint in records.joints) == entry["joint_dof"]
+    dof = {joint.label: DOF.get(joint.type, len(joint.linear) + len(joint.angular)) for joint in records.joints}
+    assert dof == entry["joint_dofs"]
 
 
 @pytest.mark.parametrize("entry", entries(bodies=False))

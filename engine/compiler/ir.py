@@ -72,6 +72,8 @@ class Function:
     file: str = ""
     line: int = 0
     is_kernel: bool = False
+    # captured values by "module:name", for a later run to see that they are the same; None when they cannot be told
+    captures: dict[str, Any] | None = field(default_factory=dict)
 
     def callees(self) -> list[Function]:
         """Functions that this one calls directly, each once, in order of first call."""
@@ -100,3 +102,11 @@ def clone_op(op: Op, values: dict[Op, Op]) -> Op:
     if op.regions:
         copy.regions = tuple(clone(region, values) for region in op.regions)
     return copy
+
+
+def sweep(region: Region, dead: set[Op]) -> None:
+    """Removes the ops in `dead` from `region` and all regions below it, in place; a for keeps its `index`."""
+    region.ops = [op for op in region.ops if op not in dead or op.kind == "index"]
+    for op in region.ops:
+        for inner in op.regions:
+            sweep(inner, dead)

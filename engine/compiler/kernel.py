@@ -11,7 +11,8 @@ from engine.compiler import types
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
-from engine.compiler.pipeline import compile_kernel
+from engine.compiler.pipeline import compile_kernel, load_kernel
+from engine.compiler.recall import note_key, recall, remember
 from engine.config import config
 from engine.errors import CompileError
 
@@ -65,8 +66,22 @@ class Kernel:
         with self._lock:
             found = self.instances.get(key)
             if found is None:
-                found = self.instances[key] = compile_kernel(self.lower(arg_types), target)
+                found = self.instances[key] = self._recalled(arg_types, target) or self._made(arg_types, target)
             return found
+
+    def _recalled(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled | None:
+        """The machine code of an earlier run, if all that it was made from is unchanged."""
+        key = recall(self._note(arg_types, target))
+        return load_kernel(lambda: self.lower(arg_types), self.name, key, target) if key else None
+
+    def _made(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled:
+        hir = self.lower(arg_types)
+        made = compile_kernel(hir, target)
+        remember(self._note(arg_types, target), hir, made.key)
+        return made
+
+    def _note(self, arg_types: tuple[types.Type, ...], target: Any) -> str:
+        return note_key(self.func, arg_types, target.key, repr(config.cache_key()))
 
     @property
     def stages(self) -> Any:

@@ -69,7 +69,7 @@ passes: list[Stage] = list(BUILT_IN)
 def register_ir_pass(name: str, run: Pass, after: str) -> None:
     """Adds a pass behind the pass `after`; it takes and returns a function of that pass's level.
 
-    Kernels compiled while passes are registered are not kept on disk: the cache cannot know what such a pass does.
+    It holds for kernels compiled afterwards. These are not kept on disk: the cache cannot know what such a pass does.
     Raises `ConfigError` when no pass is called `after`, or `name` is taken.
     """
     names = [stage.name for stage in passes]
@@ -125,8 +125,8 @@ class Stages(Mapping[str, Any]):
 
     LEVELS = ("hir", "mir", "llvm", "asm")
 
-    def __init__(self, fn: Function, target: HostTarget, options: Options):
-        self._fn, self._target, self._options = fn, target, options
+    def __init__(self, hir: Callable[[], Function], name: str, target: HostTarget, options: Options):
+        self._lower, self._name, self._target, self._options = hir, name, target, options
         self._known: dict[str, Any] = {}
 
     def __getitem__(self, level: str) -> str:
@@ -138,17 +138,17 @@ class Stages(Mapping[str, Any]):
 
     def _compute(self, level: str) -> str:
         if level == "hir":
-            return print_function(self._fn)
+            return print_function(self._lower())
         if level == "mir":
             return print_function(self.mir)
         if level == "llvm":
-            return emit(self.mir, symbol_of(self._fn))
+            return emit(self.mir, symbol_of(self._name))
         return self._target.assembly(self["llvm"], self._options.opt_level)
 
     @functools.cached_property
     def mir(self) -> Function:
         """The MIR itself."""
-        return lower(self._fn, self._options)
+        return lower(self._lower(), self._options)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.LEVELS)
@@ -157,9 +157,9 @@ class Stages(Mapping[str, Any]):
         return len(self.LEVELS)
 
 
-def symbol_of(fn: Function) -> str:
+def symbol_of(name: str) -> str:
     """The kernel's name in object code, so that profilers show it."""
-    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in fn.name) + "_range"
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name) + "_range"
 
 
 _compiled: dict[str, Compiled] = {}
@@ -179,8 +179,8 @@ def function_digest(fn: Function) -> str:
 def compiler_version() -> str:
     """Hash of the compiler's own source: the HIR is in the key, so only what comes after it counts."""
     folder = Path(__file__).parent
-    names = ("types", "ops", "ir", "normalize", "inline", "scalarize", "simplify", "emit_ops", "emit_thread",
-             "target_host", "pipeline")  # fmt: skip
+    names = ("types", "ops", "ir", "normalize", "inline", "scalarize", "simplify", "simplify_rules", "contract",
+             "emit_ops", "emit_thread", "target_host", "pipeline")  # fmt: skip
     return digest(*[(folder / f"{name}.py").read_bytes() for name in names])
 
 
@@ -199,7 +199,7 @@ def compile_kernel(fn: Function, target: HostTarget | None = None, options: Opti
     if known is not None:
         return known
     plain = len(passes) == len(BUILT_IN)
-    made = _from_cache(fn, target, options, key, times) if plain else None
+    made = _from_cache(lambda: fn, fn.name, target, options, key, times) if plain else None
     if made is None:
         with _no_collection():
             made = _make(fn, target, options, key, times, keep=plain)
@@ -231,8 +231,19 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def load_kernel(hir: Callable[[], Function], name: str, key: str, target: HostTarget) -> Compiled | None:
+    """The kernel stored under `key`, from memory or the cache folder; `hir` is called if its stages are looked at."""
+    if len(passes) != len(BUILT_IN):
+        return None
+    made = _compiled.get(key) or _from_cache(hir, name, target, Options.from_config(), key, {})
+    if made is None:
+        return None
+    with _lock:
+        return _compiled.setdefault(key, made)
+
+
 def _from_cache(
-    fn: Function, target: HostTarget, options: Options, key: str, times: dict[str, float]
+    hir: Callable[[], Function], name: str, target: HostTarget, options: Options, key: str, times: dict[str, float]
 ) -> Compiled | None:
     entry = KernelCache().get(key)
     if entry is None:
@@ -241,16 +252,16 @@ def _from_cache(
     start = time.perf_counter()
     (address,) = target.link(image, header["symbol"])
     times["link"] = time.perf_counter() - start
-    stages = Stages(fn, target, options)
-    return Compiled(fn.name, key, address, _abi_from_json(header["slots"]), stages, times, from_cache=True)
+    stages = Stages(hir, name, target, options)
+    return Compiled(name, key, address, _abi_from_json(header["slots"]), stages, times, from_cache=True)
 
 
 def _make(
     fn: Function, target: HostTarget, options: Options, key: str, times: dict[str, float], keep: bool
 ) -> Compiled:
-    stages = Stages(fn, target, options)
+    stages = Stages(lambda: fn, fn.name, target, options)
     mir = stages.__dict__["mir"] = lower(fn, options, times)
-    symbol = symbol_of(fn)
+    symbol = symbol_of(fn.name)
     clock = time.perf_counter()
     text = stages._known["llvm"] = emit(mir, symbol)
     times["emit"] = time.perf_counter() - clock

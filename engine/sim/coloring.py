@@ -15,6 +15,8 @@ to the last colour, OVERFLOW, whose constraints are solved one after the other.
 slots come from a scan, never from the old value of an atomic.
 """
 
+from typing import Any
+
 import numpy as np
 
 from engine.compiler import lang as k
@@ -253,7 +255,7 @@ class BucketOrder:
         self.start = zeros(nbucket, dtype=k.int32, device=device)
         self.size = zeros(nbucket + 1, dtype=k.int32, device=device)
         self._cell = zeros(nbucket * nblock, dtype=k.int32, device=device)
-        self._stages = [
+        self._stages: list[Any] = [
             launch(kernel, dim=dim, inputs=inputs, device=device, record_cmd=True)
             for kernel, dim, inputs in (
                 (count_buckets, nblock, [key, count, self._cell, nbucket, nblock]),

@@ -1,4 +1,4 @@
-"""Scene file → simulation: finds the importer by the file's extension, builds the model, takes the file's frame rate."""
+"""Scene file → simulation: the importer of the file's extension, the model, the file's frame rate."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ first body of each group), as engines with reduced coordinates do. Groups whose 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from engine.state.schema import WORLD_BODY, JointType
 
 LINEAR_SLACK = 1e-3  # m
 ANGULAR_SLACK = 1e-2  # rad
-HOLDING = (JointType.FIXED, JointType.REVOLUTE, JointType.PRISMATIC, JointType.BALL)
+HOLDING = (JointType.FIXED, JointType.REVOLUTE, JointType.PRISMATIC, JointType.BALL, JointType.D6)
 
 
 def assemble(records: SceneRecords) -> None:
@@ -25,38 +25,55 @@ def assemble(records: SceneRecords) -> None:
     apart = [joint for joint in joints if not _fits(records, joint)]
     if not apart:
         return
-    _rebuild(records, joints)
-    for joint in apart:
-        if _fits(records, joint):
-            records.report.add("joint that starts apart", joint.label, "its bodies are brought together first")
-        else:
+    _rebuild(records, joints, {id(joint) for joint in apart})
+    for joint in joints:
+        if not _fits(records, joint):
             records.report.add("joint that starts apart", joint.label, "cannot be closed, its bodies will snap")
+        elif joint in apart:
+            records.report.add("joint that starts apart", joint.label, "its bodies are brought together first")
 
 
-def _rebuild(records: SceneRecords, joints: list[SceneJoint]) -> None:
-    """Poses of all bodies from the joint coordinates of the authored poses; only those behind a joint apart change."""
+def _rebuild(records: SceneRecords, joints: list[SceneJoint], apart: set[int]) -> None:
+    """Poses of the bodies behind joints that are apart, from the joint coordinates of the authored poses.
+
+    A tree is grown from what is held. It takes a joint that is apart only when no other leads on, so that such a joint
+    in a loop is the one that stays open, and what fits stays together.
+    """
     authored = {WORLD_BODY: IDENTITY, **{i: body.pose for i, body in enumerate(records.bodies)}}
     at: dict[int, list[SceneJoint]] = defaultdict(list)
     for joint in joints:
         at[joint.parent].append(joint)
         at[joint.child].append(joint)
-    held = [i for i, body in enumerate(records.bodies) if body.kinematic]
-    seen = {WORLD_BODY, *held}
+    held = [WORLD_BODY, *(i for i, body in enumerate(records.bodies) if body.kinematic)]
+    seen: set[int] = set()
     moved: set[int] = set()
-    for root in (WORLD_BODY, *held, *range(len(records.bodies))):
-        frontier = [root] if root not in seen or root in (WORLD_BODY, *held) else []
-        seen.add(root)
-        while frontier:
-            near = frontier.pop(0)
-            for joint in at[near]:
-                far = joint.child if joint.parent == near else joint.parent
-                if far in seen:
-                    continue
-                seen.add(far)
-                frontier.append(far)
-                if near in moved or not _fits(records, joint):
-                    moved.add(far)
-                    records.bodies[far].pose = _placed(records, authored, joint, far)
+    for roots in (held, *([i] for i in range(len(records.bodies)))):
+        waiting: deque[SceneJoint] = deque()
+        for body in roots:
+            if body not in seen:
+                seen.add(body)
+                _await(waiting, at[body], apart)
+        while waiting:
+            joint = waiting.popleft()
+            ends = {joint.parent, joint.child} - seen
+            if not ends:
+                continue
+            (far,) = ends
+            seen.add(far)
+            near = joint.parent if far == joint.child else joint.child
+            if near in moved or id(joint) in apart:
+                moved.add(far)
+                records.bodies[far].pose = _placed(records, authored, joint, far)
+            _await(waiting, at[far], apart)
+
+
+def _await(waiting: deque[SceneJoint], joints: list[SceneJoint], apart: set[int]) -> None:
+    """Queues joints, those that are apart behind all others."""
+    for joint in joints:
+        if id(joint) in apart:
+            waiting.append(joint)
+        else:
+            waiting.appendleft(joint)
 
 
 def _placed(records: SceneRecords, authored: dict[int, Floats], joint: SceneJoint, far: int) -> Floats:
@@ -83,18 +100,32 @@ def _between(joint: SceneJoint, parent: Floats, child: Floats) -> Floats:
 
 
 def _allowed(joint: SceneJoint, between: Floats) -> Floats:
-    """The nearest relative pose that the joint allows (limits left aside)."""
+    """The nearest relative pose that the joint allows, limits left aside."""
+    slides, turns = _free_axes(joint)
     out = IDENTITY.copy()
-    if joint.type == JointType.PRISMATIC:
-        out[:3] = joint.axis * (joint.axis @ between[:3])
-    elif joint.type == JointType.BALL:
-        out[3:] = between[3:]
-    elif joint.type == JointType.REVOLUTE:
-        twist = np.append(joint.axis * (joint.axis @ between[3:6]), between[6])
+    for axis in slides:
+        out[:3] += axis * (axis @ between[:3])
+    if len(turns) == 1:
+        twist = np.append(turns[0] * (turns[0] @ between[3:6]), between[6])
         length = np.linalg.norm(twist)
-        if length > 1e-9:
-            out[3:] = twist / length
+        out[3:] = twist / length if length > 1e-9 else out[3:]
+    elif turns:  # of a universal joint only the position is looked at
+        out[3:] = between[3:]
     return out
+
+
+def _free_axes(joint: SceneJoint) -> tuple[list[Floats], list[Floats]]:
+    """(axes of free translations, axes of free rotations) in the joint frame."""
+    match joint.type:
+        case JointType.REVOLUTE:
+            return [], [joint.axis]
+        case JointType.PRISMATIC:
+            return [joint.axis], []
+        case JointType.BALL:
+            return [], list(np.eye(3))
+        case JointType.D6:
+            return [f.axis for f in joint.linear], [f.axis for f in joint.angular]
+    return [], []
 
 
 def _fits(records: SceneRecords, joint: SceneJoint) -> bool:

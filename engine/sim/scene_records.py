@@ -16,6 +16,7 @@ from engine.geom.hull import Hull
 from engine.geom.pose import Floats
 from engine.geom.shapes import ShapeType
 from engine.sim.builder import ModelBuilder
+from engine.sim.builder_records import JointDof
 from engine.state.schema import DriveMode, JointType
 
 DEFAULT_DENSITY = 1000.0  # kg/m³
@@ -75,11 +76,21 @@ class Drive:
 
 
 @dataclass
+class Freedom:
+    """One free axis of a D6 joint: a unit vector in the joint frame, limits in m or rad, a drive."""
+
+    axis: Floats  # (3,)
+    limits: tuple[float, float] = (-np.inf, np.inf)
+    drive: Drive | None = None
+
+
+@dataclass
 class SceneJoint:
     """A joint between two bodies, one of which may be the world. Its coordinate is the child seen from the parent.
 
     limits: (lower, upper) in rad or m, of a distance joint the shortest and longest distance; a ball has its cone
-    (smallest, largest swing of the frames' z axes). Infinite means free.
+    (smallest, largest swing of the frames' z axes). Infinite means free. A D6 joint has `linear` and `angular` freedoms
+    in place of axis, limits and drive.
     """
 
     label: str
@@ -91,6 +102,8 @@ class SceneJoint:
     axis: Floats = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))  # (3,) unit, joint frame
     limits: tuple[float, float] = (-np.inf, np.inf)
     drive: Drive | None = None
+    linear: list[Freedom] = field(default_factory=list)
+    angular: list[Freedom] = field(default_factory=list)
     enabled: bool = True
     collides: bool = False  # do parent and child collide with each other
 
@@ -219,10 +232,20 @@ def _add_joint(builder: ModelBuilder, joint: SceneJoint) -> None:
         case JointType.DISTANCE:
             builder.add_joint_distance(*ends, min_distance=lower, max_distance=upper, **common)
         case JointType.REVOLUTE | JointType.PRISMATIC:
-            add = builder.add_joint_revolute if joint.type == JointType.REVOLUTE else builder.add_joint_prismatic
+            revolute = joint.type == JointType.REVOLUTE
+            add: Any = builder.add_joint_revolute if revolute else builder.add_joint_prismatic
             add(*ends, joint.axis, limit_lower=lower, limit_upper=upper, **_drive_options(joint.drive), **common)
+        case JointType.D6:
+            linear, angular = ([_dof(f) for f in group] for group in (joint.linear, joint.angular))
+            builder.add_joint_d6(*ends, linear_axes=linear, angular_axes=angular, **common)
         case _:
             raise AssertionError(f"{joint.label}: {joint.type!r}")
+
+
+def _dof(freedom: Freedom) -> JointDof:
+    """A free axis in the builder's terms."""
+    lower, upper = freedom.limits
+    return JointDof(freedom.axis, limit_lower=lower, limit_upper=upper, **_drive_options(freedom.drive))
 
 
 def _drive_options(drive: Drive | None) -> dict[str, Any]:

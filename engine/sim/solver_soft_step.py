@@ -33,11 +33,18 @@ from engine.state.tables import Contacts, Control, State
 
 @dataclass(frozen=True)
 class Settings:
-    """What the solver can be told. Frequencies are limited to a quarter of the substep rate, where they converge."""
+    """What the solver can be told.
 
-    contact_hertz: float = 30.0  # stiffness of contacts: the frequency of the effective mass on the contact's spring
+    A contact or joint is a damped spring on its effective mass. The stiffer, the less it gives, but Gauss-Seidel must
+    converge: the frequencies are at most `contact_rate` and `joint_rate` times the substep rate. (Contacts of a 100:1
+    mass ratio start to dance at .15.)
+    """
+
+    contact_hertz: float = math.inf
+    contact_rate: float = 0.125
     contact_damping_ratio: float = 10.0
     joint_hertz: float = math.inf
+    joint_rate: float = 0.25
     joint_damping_ratio: float = 2.0
     push_velocity: float = 3.0  # m/s, the fastest that overlapping bodies are pushed apart
     bounce_threshold: float = 1.0  # m/s, slower impacts do not bounce
@@ -214,7 +221,7 @@ class SoftStep:
         velocity, motion, frame, inertia = self._velocity, self._motion, self._frame, self._inertia
         slots = [self._by_color.start, self._by_color.size]
         settings, h = self.settings, self.h
-        hertz = min(settings.contact_hertz, 0.25 / h)
+        hertz = min(settings.contact_hertz, settings.contact_rate / h)
         soft = k.vec4(*softness(hertz, settings.contact_damping_ratio, h), settings.push_velocity)
         soft_static = k.vec4(*softness(2.0 * hertz, settings.contact_damping_ratio, h), settings.push_velocity)
         everything = indirect(count, capacity)
@@ -224,7 +231,8 @@ class SoftStep:
         self._store = self._record(contacts_.store_contacts, everything, [rows, c])
 
         def passes(kernel: Any, before: list[Any], after: list[Any]) -> list[Any]:
-            dims = [indirect(self._by_color.size[color : color + 1], capacity) for color in range(COLORS)]
+            sizes = self._by_color.size
+            dims: list[Any] = [indirect(sizes[color : color + 1], capacity) for color in range(COLORS)]
             dims[OVERFLOW] = 1  # one thread visits them all
             return [self._record(kernel, dims[color], [*before, *slots, color, *after]) for color in range(COLORS)]
 
@@ -264,7 +272,7 @@ class SoftStep:
         by_color = BucketOrder(coloring.color, count, njoint, COLORS, self._device)
         by_color.run()
         sizes = by_color.size.numpy()
-        hertz = min(self.settings.joint_hertz, 0.25 / self.h)
+        hertz = min(self.settings.joint_hertz, self.settings.joint_rate / self.h)
         soft = k.vec4(*softness(hertz, self.settings.joint_damping_ratio, self.h), 0.0)
         rows = joints.JointRows({"ndof": m.count["ndof"]}, device=self._device)
         for color in range(COLORS):

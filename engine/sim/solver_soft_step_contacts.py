@@ -121,6 +121,123 @@ def safe_inverse(a: float) -> float:
     return 0.0
 
 
+@k.struct
+class RowBodies:
+    """The two bodies of a row while it is being solved."""
+
+    v0: k.vec3
+    w0: k.vec3
+    v1: k.vec3
+    w1: k.vec3
+    inv_mass0: float
+    inv_mass1: float
+    i0: BodyInertia
+    i1: BodyInertia
+
+
+@k.func
+def load_row_bodies(
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    body0: int,
+    body1: int,
+) -> RowBodies:
+    """All but the masses."""
+    b = RowBodies()
+    b.v0 = velocity[body0].v
+    b.w0 = velocity[body0].w
+    b.v1 = velocity[body1].v
+    b.w1 = velocity[body1].w
+    b.i0 = inertia[body0]
+    b.i1 = inertia[body1]
+    return b
+
+
+@k.func
+def store_row_bodies(rows: ContactRows, velocity: k.array(dtype=BodyVelocity, layout="rows"), i: int, b: RowBodies):
+    """The velocities of the bodies that move; others may be written by nobody, as rows of one colour share them."""
+    if b.inv_mass0 > 0.0:
+        velocity[rows.body0[i]].v = b.v0
+        velocity[rows.body0[i]].w = b.w0
+    if b.inv_mass1 > 0.0:
+        velocity[rows.body1[i]].v = b.v1
+        velocity[rows.body1[i]].w = b.w1
+
+
+@k.func
+def mass_along(b: RowBodies, j0: k.vec3, j1: k.vec3) -> float:
+    """Effective mass against a unit push with the lever products j0, j1."""
+    return safe_inverse(
+        (b.inv_mass0 + b.inv_mass1) + k.dot(j0, inertia_times(b.i0, j0)) + k.dot(j1, inertia_times(b.i1, j1))
+    )
+
+
+@k.func
+def prepare_points(
+    contacts: Contacts, p: int, rows: ContactRows, i: int, b: RowBodies, c0: k.vec3, c1: k.vec3, center: k.vec3
+):
+    """Points of row i from those of pair p; c0, c1: centres of mass, center: of the manifold."""
+    n = rows.normal[i]
+    for q in range(rows.points[i]):
+        x = contacts.point_position[4 * p + q]
+        j0 = k.cross(x - c0, n)
+        j1 = k.cross(x - c1, n)
+        j = 4 * i + q
+        rows.j0[j] = j0
+        rows.j1[j] = j1
+        rows.separation[j] = contacts.point_separation[4 * p + q]
+        rows.mass[j] = mass_along(b, j0, j1)
+        rows.lever[j] = k.length(x - center)
+        rows.impulse[j] = contacts.point_impulse[4 * p + q]
+        rows.total_impulse[j] = 0.0
+        rows.approach[j] = k.dot(b.v1 - b.v0, n) + k.dot(j1, b.w1) - k.dot(j0, b.w0)
+
+
+@k.func
+def prepare_center(contacts: Contacts, p: int, rows: ContactRows, i: int, b: RowBodies, r0: k.vec3, r1: k.vec3):
+    """Friction and common load of row i; r0, r1: the manifold's centre from the centres of mass."""
+    n = rows.normal[i]
+    t = rows.tangent[i]
+    u = k.cross(n, t)
+    count = rows.points[i]
+    rows.r0[i] = r0
+    rows.r1[i] = r1
+
+    apart = 0.0
+    mean = 0.0
+    for q in range(count):
+        apart = k.select_max(apart, contacts.point_separation[4 * p + q])
+        mean += contacts.point_separation[4 * p + q]
+    rows.center_separation[i] = mean / float(count)
+    rows.center_mass[i] = 0.0
+    if apart == 0.0 and count > 1:
+        rows.center_mass[i] = mass_along(b, k.cross(r0, n), k.cross(r1, n))
+
+    t0 = k.cross(r0, t)
+    t1 = k.cross(r1, t)
+    u0 = k.cross(r0, u)
+    u1 = k.cross(r1, u)
+    total = b.inv_mass0 + b.inv_mass1
+    k11 = total + k.dot(t0, inertia_times(b.i0, t0)) + k.dot(t1, inertia_times(b.i1, t1))
+    k22 = total + k.dot(u0, inertia_times(b.i0, u0)) + k.dot(u1, inertia_times(b.i1, u1))
+    k12 = k.dot(t0, inertia_times(b.i0, u0)) + k.dot(t1, inertia_times(b.i1, u1))
+    inv_det = safe_inverse(k11 * k22 - k12 * k12)
+    rows.friction_mass[i] = k.vec3(k22 * inv_det, k11 * inv_det, -k12 * inv_det)
+    rows.twist_mass[i] = safe_inverse(k.dot(n, inertia_times(b.i0, n)) + k.dot(n, inertia_times(b.i1, n)))
+    old = contacts.manifold_friction[p]
+    rows.friction[i] = k.vec2(k.dot(old, t), k.dot(old, u))
+    rows.twist[i] = contacts.manifold_twist[p]
+    rows.total_friction[i] = k.vec2(0.0, 0.0)
+
+
+@k.func
+def row_of(m: Model, body: int) -> int:
+    """Row of a body; the world's is the last."""
+    if body < 0:
+        return m.nbody
+    return body
+
+
 @k.kernel
 def prepare_contacts(
     m: Model,
@@ -137,35 +254,21 @@ def prepare_contacts(
     p = pairs[order[i]]
     shape0 = contacts.pair_shape0[p]
     shape1 = contacts.pair_shape1[p]
-    nbody = m.nbody
-    a = m.shape_body[shape0]
-    b = m.shape_body[shape1]
-    if a < 0:
-        a = nbody
-    if b < 0:
-        b = nbody
-    n = contacts.manifold_normal[p]
-    t = tangent_of(n)
-    u = k.cross(n, t)
+    body0 = row_of(m, m.shape_body[shape0])
+    body1 = row_of(m, m.shape_body[shape1])
     count = contacts.manifold_count[p]
-    inv_mass0 = frame[a].inv_mass
-    inv_mass1 = frame[b].inv_mass
-    i0 = inertia[a]
-    i1 = inertia[b]
-    c0 = frame[a].c
-    c1 = frame[b].c
-    va = velocity[a]
-    vb = velocity[b]
-    total_inv_mass = inv_mass0 + inv_mass1
+    b = load_row_bodies(velocity, inertia, body0, body1)
+    b.inv_mass0 = frame[body0].inv_mass
+    b.inv_mass1 = frame[body1].inv_mass
 
     rows.pair[i] = p
-    rows.body0[i] = a
-    rows.body1[i] = b
+    rows.body0[i] = body0
+    rows.body1[i] = body1
     rows.points[i] = count
-    rows.normal[i] = n
-    rows.tangent[i] = t
-    rows.inv_mass0[i] = inv_mass0
-    rows.inv_mass1[i] = inv_mass1
+    rows.normal[i] = contacts.manifold_normal[p]
+    rows.tangent[i] = tangent_of(contacts.manifold_normal[p])
+    rows.inv_mass0[i] = b.inv_mass0
+    rows.inv_mass1[i] = b.inv_mass1
     rows.mu[i] = 0.5 * (m.shape_mu[shape0] + m.shape_mu[shape1])
     rows.mu_torsional[i] = 0.5 * (m.shape_mu_torsional[shape0] + m.shape_mu_torsional[shape1])
     rows.restitution[i] = 0.5 * (m.shape_restitution[shape0] + m.shape_restitution[shape1])
@@ -174,55 +277,10 @@ def prepare_contacts(
     for q in range(count):
         center = center + contacts.point_position[4 * p + q]
     center = center * (1.0 / float(count))
-    for q in range(count):
-        x = contacts.point_position[4 * p + q]
-        r0 = x - c0
-        r1 = x - c1
-        j0 = k.cross(r0, n)
-        j1 = k.cross(r1, n)
-        j = 4 * i + q
-        rows.j0[j] = j0
-        rows.j1[j] = j1
-        rows.separation[j] = contacts.point_separation[4 * p + q]
-        rows.mass[j] = safe_inverse(
-            total_inv_mass + k.dot(j0, inertia_times(i0, j0)) + k.dot(j1, inertia_times(i1, j1))
-        )
-        rows.lever[j] = k.length(x - center)
-        rows.impulse[j] = contacts.point_impulse[4 * p + q]
-        rows.total_impulse[j] = 0.0
-        rows.approach[j] = k.dot(vb.v - va.v, n) + k.dot(j1, vb.w) - k.dot(j0, va.w)
-
-    r0 = center - c0
-    r1 = center - c1
-    n0 = k.cross(r0, n)
-    n1 = k.cross(r1, n)
-    apart = 0.0
-    mean = 0.0
-    for q in range(count):
-        apart = k.select_max(apart, contacts.point_separation[4 * p + q])
-        mean += contacts.point_separation[4 * p + q]
-    rows.center_separation[i] = mean / float(count)
-    rows.center_mass[i] = 0.0
-    if apart == 0.0 and count > 1:
-        rows.center_mass[i] = safe_inverse(
-            total_inv_mass + k.dot(n0, inertia_times(i0, n0)) + k.dot(n1, inertia_times(i1, n1))
-        )
-    t0 = k.cross(r0, t)
-    t1 = k.cross(r1, t)
-    u0 = k.cross(r0, u)
-    u1 = k.cross(r1, u)
-    k11 = total_inv_mass + k.dot(t0, inertia_times(i0, t0)) + k.dot(t1, inertia_times(i1, t1))
-    k22 = total_inv_mass + k.dot(u0, inertia_times(i0, u0)) + k.dot(u1, inertia_times(i1, u1))
-    k12 = k.dot(t0, inertia_times(i0, u0)) + k.dot(t1, inertia_times(i1, u1))
-    inv_det = safe_inverse(k11 * k22 - k12 * k12)
-    rows.r0[i] = r0
-    rows.r1[i] = r1
-    rows.friction_mass[i] = k.vec3(k22 * inv_det, k11 * inv_det, -k12 * inv_det)
-    rows.twist_mass[i] = safe_inverse(k.dot(n, inertia_times(i0, n)) + k.dot(n, inertia_times(i1, n)))
-    old = contacts.manifold_friction[p]
-    rows.friction[i] = k.vec2(k.dot(old, t), k.dot(old, u))
-    rows.twist[i] = contacts.manifold_twist[p]
-    rows.total_friction[i] = k.vec2(0.0, 0.0)
+    c0 = frame[body0].c
+    c1 = frame[body1].c
+    prepare_points(contacts, p, rows, i, b, c0, c1, center)
+    prepare_center(contacts, p, rows, i, b, center - c0, center - c1)
 
 
 @k.func
@@ -274,20 +332,6 @@ def warm_start_contacts(
         warm_start_row(rows, velocity, inertia, i)
 
 
-@k.struct
-class RowBodies:
-    """The two bodies of a row while it is being solved."""
-
-    v0: k.vec3
-    w0: k.vec3
-    v1: k.vec3
-    w1: k.vec3
-    inv_mass0: float
-    inv_mass1: float
-    i0: BodyInertia
-    i1: BodyInertia
-
-
 @k.func
 def rub(rows: ContactRows, i: int, b: RowBodies) -> RowBodies:
     """Friction of row i: twist about the normal, then the tangent plane, inside the circle of radius μ·load."""
@@ -334,6 +378,31 @@ def rub(rows: ContactRows, i: int, b: RowBodies) -> RowBodies:
 
 
 @k.func
+def softened(s: float, soft: k.vec4, inv_h: float, use_bias: bool):
+    """(bias velocity, mass scale, impulse scale) of a row at separation s."""
+    bias = 0.0
+    mass_scale = 1.0
+    impulse_scale = 0.0
+    if s > 0.0:
+        bias = s * inv_h  # not touching yet: may close the gap within this substep
+    elif use_bias:
+        bias = k.select_max(soft.x * s, -soft.w)
+        mass_scale = soft.y
+        impulse_scale = soft.z
+    return bias, mass_scale, impulse_scale
+
+
+@k.func
+def pushed(b: RowBodies, n: k.vec3, j0: k.vec3, j1: k.vec3, impulse: float) -> RowBodies:
+    """Velocities after an impulse along n with the lever products j0, j1."""
+    b.v0 = b.v0 - n * (impulse * b.inv_mass0)
+    b.w0 = b.w0 - inertia_times(b.i0, j0) * impulse
+    b.v1 = b.v1 + n * (impulse * b.inv_mass1)
+    b.w1 = b.w1 + inertia_times(b.i1, j1) * impulse
+    return b
+
+
+@k.func
 def lift(
     rows: ContactRows, i: int, b: RowBodies, m0: BodyMotion, m1: BodyMotion, soft: k.vec4, inv_h: float, use_bias: bool
 ) -> RowBodies:
@@ -352,26 +421,13 @@ def lift(
             load += rows.impulse[4 * i + q]
             least = k.select_min(least, rows.impulse[4 * i + q])
         s = rows.center_separation[i] + k.dot(m1.p - m0.p, n) + (k.dot(j1, m1.r) - k.dot(j0, m0.r))
-        bias = 0.0
-        mass_scale = 1.0
-        impulse_scale = 0.0
-        if s > 0.0:
-            bias = s * inv_h
-        else:
-            if use_bias:
-                bias = k.select_max(soft.x * s, -soft.w)
-                mass_scale = soft.y
-                impulse_scale = soft.z
+        bias, mass_scale, impulse_scale = softened(s, soft, inv_h, use_bias)
         vn = k.dot(b.v1 - b.v0, n) + (k.dot(j1, b.w1) - k.dot(j0, b.w0))
         change = (-mass * mass_scale * (vn + bias) - impulse_scale * load) / float(count)
         change = k.select_max(change, -least)
         for q in range(count):
             rows.impulse[4 * i + q] = rows.impulse[4 * i + q] + change
-        total = change * float(count)
-        b.v0 = b.v0 - n * (total * b.inv_mass0)
-        b.w0 = b.w0 - inertia_times(b.i0, j0) * total
-        b.v1 = b.v1 + n * (total * b.inv_mass1)
-        b.w1 = b.w1 + inertia_times(b.i1, j1) * total
+        b = pushed(b, n, j0, j1, change * float(count))
     return b
 
 
@@ -392,25 +448,13 @@ def press(
         j0 = rows.j0[j]
         j1 = rows.j1[j]
         s = rows.separation[j] + shift + (k.dot(j1, m1.r) - k.dot(j0, m0.r))
-        bias = 0.0
-        mass_scale = 1.0
-        impulse_scale = 0.0
-        if s > 0.0:
-            bias = s * inv_h  # not touching yet: may close the gap within this substep
-        else:
-            if use_bias:
-                bias = k.select_max(soft.x * s, -soft.w)
-                mass_scale = soft.y
-                impulse_scale = soft.z
+        bias, mass_scale, impulse_scale = softened(s, soft, inv_h, use_bias)
         vn = k.dot(b.v1 - b.v0, n) + (k.dot(j1, b.w1) - k.dot(j0, b.w0))
         before = rows.impulse[j]
         after = k.select_max(before - rows.mass[j] * mass_scale * (vn + bias) - impulse_scale * before, 0.0)
         change = after - before
         rows.impulse[j] = after
-        b.v0 = b.v0 - n * (change * b.inv_mass0)
-        b.w0 = b.w0 - inertia_times(b.i0, j0) * change
-        b.v1 = b.v1 + n * (change * b.inv_mass1)
-        b.w1 = b.w1 + inertia_times(b.i1, j1) * change
+        b = pushed(b, n, j0, j1, change)
     return b
 
 
@@ -434,15 +478,9 @@ def solve_row(
     """
     body0 = rows.body0[i]
     body1 = rows.body1[i]
-    b = RowBodies()
-    b.v0 = velocity[body0].v
-    b.w0 = velocity[body0].w
-    b.v1 = velocity[body1].v
-    b.w1 = velocity[body1].w
+    b = load_row_bodies(velocity, inertia, body0, body1)
     b.inv_mass0 = rows.inv_mass0[i]
     b.inv_mass1 = rows.inv_mass1[i]
-    b.i0 = inertia[body0]
-    b.i1 = inertia[body1]
     chosen = soft
     if b.inv_mass0 * b.inv_mass1 == 0.0:
         chosen = soft_static
@@ -452,12 +490,7 @@ def solve_row(
     b = press(rows, i, b, motion[body0], motion[body1], chosen, inv_h, use_bias)
     if not use_bias:
         b = rub(rows, i, b)
-    if b.inv_mass0 > 0.0:
-        velocity[body0].v = b.v0
-        velocity[body0].w = b.w0
-    if b.inv_mass1 > 0.0:
-        velocity[body1].v = b.v1
-        velocity[body1].w = b.w1
+    store_row_bodies(rows, velocity, i, b)
 
 
 @k.kernel
@@ -511,37 +544,23 @@ def bounce_row(
     """Gives the points of row i that were hit faster than the threshold their rebound velocity."""
     e = rows.restitution[i]
     if e > 0.0:
-        a = rows.body0[i]
-        b = rows.body1[i]
-        inv_mass0 = rows.inv_mass0[i]
-        inv_mass1 = rows.inv_mass1[i]
         n = rows.normal[i]
-        v0 = velocity[a].v
-        w0 = velocity[a].w
-        v1 = velocity[b].v
-        w1 = velocity[b].w
+        b = load_row_bodies(velocity, inertia, rows.body0[i], rows.body1[i])
+        b.inv_mass0 = rows.inv_mass0[i]
+        b.inv_mass1 = rows.inv_mass1[i]
         for q in range(rows.points[i]):
             j = 4 * i + q
             approach = rows.approach[j]
             if approach < -threshold and rows.total_impulse[j] > 0.0:
                 j0 = rows.j0[j]
                 j1 = rows.j1[j]
-                vn = k.dot(v1 - v0, n) + (k.dot(j1, w1) - k.dot(j0, w0))
+                vn = k.dot(b.v1 - b.v0, n) + (k.dot(j1, b.w1) - k.dot(j0, b.w0))
                 before = rows.impulse[j]
-                after = k.select_max(before - rows.mass[j] * (vn + e * approach), 0.0)
-                change = after - before
+                change = k.select_max(before - rows.mass[j] * (vn + e * approach), 0.0) - before
                 rows.impulse[j] = 0.0  # the points part: nothing to start the next frame with
                 rows.total_impulse[j] = rows.total_impulse[j] + change
-                v0 = v0 - n * (change * inv_mass0)
-                w0 = w0 - inertia_times(inertia[a], j0) * change
-                v1 = v1 + n * (change * inv_mass1)
-                w1 = w1 + inertia_times(inertia[b], j1) * change
-        if inv_mass0 > 0.0:
-            velocity[a].v = v0
-            velocity[a].w = w0
-        if inv_mass1 > 0.0:
-            velocity[b].v = v1
-            velocity[b].w = w1
+                b = pushed(b, n, j0, j1, change)
+        store_row_bodies(rows, velocity, i, b)
 
 
 @k.kernel

@@ -75,7 +75,7 @@ def test_quality_of_a_known_end():
 @pytest.mark.parametrize("name", RECIPES)
 def test_small_size_runs_and_passes_its_check(name, device):
     recipe = RECIPES[name]
-    steps = 200 if name == "pile1000" else 20
+    steps = 500 if name == "pile1000" else 20  # a heap needs its time to settle
     result = measure(dataclasses.replace(recipe, size=recipe.small, steps=steps, measured=10), device)
     assert result.wrong == ""
     assert result.ms_median > 0 and result.ms_max >= result.ms_median

@@ -12,7 +12,7 @@ from engine.compiler import types as T
 from engine.compiler.emit_thread import _STRUCTURE, emit
 from engine.compiler.ops import ELEMENTWISE, STRUCTURAL
 from engine.compiler.scalarize import _HANDLERS
-from engine.compiler.simplify import cast_constant
+from engine.compiler.simplify_rules import cast_constant
 from engine.errors import CompileError
 from tests.compiler.hir_builder import Builder, run
 

@@ -244,3 +244,31 @@ def test_multi_dimensional_grid() -> None:
     out = np.full((2, 3, 4), -1, np.int32)
     run(b.fn, (2, 3, 4), out)
     assert out.tolist() == [[[100 * i + 10 * j + k for k in range(4)] for j in range(3)] for i in range(2)]
+
+
+@pytest.mark.parametrize("t", T.SCALARS, ids=repr)
+def test_every_scalar_moves_through_all_places(t: T.Scalar) -> None:
+    """Parameter, memory, slot, select, local array: LLVM must be able to move each type (it would end the process)."""
+    b = Builder("move", ("x", T.Array(t)), ("y", T.Array(t)), ("p", t), ("choose", T.Array(T.bool_)))
+    i = b.tid()
+    x, y, p, choose = b.params
+    slot = b.var("s", p)
+    local = b.op("local", T.LocalArray(t, (2,)))
+    b.op("local_store", T.void, local, b.i32(1), b.load(x, i))
+    with b.if_(b.load(choose, i)):
+        b.set(slot, b.op("local_load", t, local, b.i32(1)))
+    b.store(y, i, b.op("select", t, b.load(choose, i), b.get(slot), p))
+    data, out = np.array([0, 1, 1, 0]).astype(t.numpy), np.zeros(4, t.numpy)
+    run(b.fn, 4, data, out, t.numpy.type(1), np.array([True, True, False, True]))
+    assert out.tolist() == np.array([0, 1, 1, 0]).astype(t.numpy).tolist()
+
+
+@pytest.mark.parametrize("t", [T.int8, T.uint16, T.uint64], ids=repr)
+def test_atomics_of_other_widths(t: T.Scalar) -> None:
+    b = Builder("narrow", ("x", T.Array(t)), ("y", T.Array(t)))
+    value = b.cast(t, b.tid())
+    b.op("atomic", t, b.params[0], b.i32(1), value, op="add")
+    b.op("atomic", t, b.params[1], b.i32(1), value, op="max")
+    x, y = np.zeros(3, t.numpy), np.zeros(3, t.numpy)
+    run(b.fn, 10, x, y)
+    assert x.tolist() == [0, 45, 0] and y.tolist() == [0, 9, 0]

@@ -509,9 +509,6 @@ def test_joint_to_the_world_and_to_a_static_prim(tmp_path: Path) -> None:
     make_builder(records)
 
 
-LOCK = "low = 1", "high = -1"
-
-
 def d6(tmp_path: Path, free: dict[str, tuple[float, float] | None], drive: str = "") -> SceneRecords:
     """A D6 joint: all axes locked but `free`, which have limits or None."""
     axes = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
@@ -540,11 +537,25 @@ def test_d6_joints_that_are_simpler_kinds(tmp_path: Path) -> None:
     assert joint(d6(tmp_path, {"rotX": None, "rotY": None, "rotZ": None})).type == JointType.BALL
 
 
-def test_other_d6_joints_are_reported_with_their_prim(tmp_path: Path) -> None:
-    records = d6(tmp_path, {"rotX": None, "transZ": None})
+def test_d6_joint_with_several_free_axes(tmp_path: Path) -> None:
+    j = joint(d6(tmp_path, {"rotX": (-40, 50), "rotZ": None, "transZ": (-1, 2)}, drive="rotX"))
+    assert j.type == JointType.D6
+    np.testing.assert_allclose([f.axis for f in j.linear], [[0, 0, 1]])
+    np.testing.assert_allclose([f.axis for f in j.angular], [[1, 0, 0], [0, 0, 1]])
+    assert j.linear[0].limits == (-1, 2) and j.angular[1].limits == (-inf, inf)
+    assert j.angular[0].limits == pytest.approx((radians(-40), radians(50)))
+    assert j.angular[0].drive is not None and j.angular[1].drive is None
+
+
+def test_d6_joint_that_is_not_supported_is_reported_with_its_prim(tmp_path: Path) -> None:
+    body = f"""{TWO} def PhysicsJoint "j" (prepend apiSchemas = ["PhysicsLimitAPI:distance"]) {{
+        {ENDS}
+        float limit:distance:physics:low = 0
+        float limit:distance:physics:high = 3
+    }}"""
+    records = parse(tmp_path, body)
     assert not records.joints
-    finding = next(f for f in records.report if f.path == "/W/j")
-    assert str(finding) == "D6 joint with free axes transZ rotX: not supported yet, left out (/W/j)"
+    assert [str(f) for f in records.report] == ["D6 joint with a distance limit: not supported yet, left out (/W/j)"]
 
 
 def test_flags_of_joints(tmp_path: Path) -> None:
@@ -557,6 +568,26 @@ def test_flags_of_joints(tmp_path: Path) -> None:
     records = parse(tmp_path, body)
     assert not joint(records).enabled and joint(records).collides
     assert "physics:breakForce" in records.report.kinds()
+
+
+@pytest.mark.parametrize("switch", ["", "bool physxArticulation:enabledSelfCollisions = 0"])
+def test_self_collision_of_articulations(tmp_path: Path, switch: str) -> None:
+    def hinge(name: str, a: str, b: str) -> str:
+        return f"""def PhysicsRevoluteJoint "{name}"
+        {{
+            rel physics:body0 = </W/arm/{a}>
+            rel physics:body1 = </W/arm/{b}>
+        }}"""
+
+    cubes = "\n".join(f'def Cube "{n}" ({RIGID}) {{}}' for n in "abc")
+    body = f"""def Xform "arm" (prepend apiSchemas = ["PhysicsArticulationRootAPI"]) {{
+        {switch}
+        {cubes}
+        {hinge("ab", "a", "b")}
+        {hinge("bc", "b", "c")}
+    }}
+    def Cube "other" ({RIGID}) {{}}"""
+    assert parse(tmp_path, body).filters == ({(0, 1), (0, 2), (1, 2)} if switch else set())
 
 
 # -- meshes ------------------------------------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ def evaluate_static(ctx: Lowering, node: ast.Call) -> Any:
     """`static(expression)`: evaluated by Python, once, while compiling."""
     if len(node.args) != 1 or node.keywords:
         raise ctx.error(node, "static() takes one expression")
+    ctx.function.captures = None
     known = {n: b.value.value for n, b in ctx.bound.items() if isinstance(b.value, Static)}
     try:
         return ctx.source.evaluate(node.args[0], known)

@@ -199,10 +199,20 @@ class Lowering:
             raise self.error(node, f"'{name}' may have no value here: not every path before this line assigns it",
                              "assign it before the branch or loop")  # fmt: skip
         try:
-            return Static(self.source.lookup(name))
+            value = self.source.lookup(name)
         except KeyError:
             hint = did_you_mean(name, [*self.bound, *self.source.fn.__globals__])
             raise self.error(node, f"name '{name}' is not defined", hint) from None
+        if name in self.source.captured:
+            self.function.captures = None
+        elif name in self.source.fn.__globals__:
+            self.capture(f"{self.source.fn.__module__}:{name}", value)
+        return Static(value)
+
+    def capture(self, path: str, value: Any) -> None:
+        """Notes that the code depends on a value of Python's."""
+        if self.function.captures is not None:
+            self.function.captures[path] = value
 
 
 def static_type(value: Any) -> types.Type | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
-from engine.compiler import types
+from engine.compiler import types, values
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.parts import flat_index, indexed_part, named_part, read_part, read_row_at, to_int32
@@ -41,11 +44,13 @@ def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
     """`base.name`: a field of a table, a part of an aggregate, a property of an array, or a Python attribute."""
     if isinstance(base, Static):
         try:
-            return Static(getattr(base.value, name))
+            value = getattr(base.value, name)
         except AttributeError:
             hint = did_you_mean(name, dir(base.value))
             of = getattr(base.value, "__name__", repr(base.value))
             raise ctx.error(node, f"'{of}' has no attribute '{name}'", hint) from None
+        _note_attribute(ctx, base.value, name, value)
+        return Static(value)
     if isinstance(base, Several):
         raise ctx.error(node, f"a tuple has no attribute '{name}'")
     t = base.type
@@ -63,6 +68,16 @@ def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
     if isinstance(t, types.Matrix) and name in ("rows", "cols"):
         return Static(getattr(t, name))
     return read_part(ctx, base, named_part(ctx, t, name, node), node)
+
+
+def _note_attribute(ctx: Lowering, owner: Any, name: str, value: Any) -> None:
+    """Modules and classes can be found again by name; the attributes of other objects belong to their owner."""
+    if isinstance(owner, ModuleType):
+        ctx.capture(f"{owner.__name__}:{name}", value)
+    elif isinstance(owner, type):
+        ctx.capture(f"{owner.__module__}:{owner.__qualname__}.{name}", value)
+    elif not isinstance(owner, enum.Enum | values.Value | types.Type):
+        ctx.function.captures = None
 
 
 def table_attribute(ctx: Lowering, base: Op, t: types.Table, name: str, node: ast.AST) -> Op:

@@ -1,5 +1,16 @@
 """The maths and linear-algebra functions of the kernel language, written in the kernel language."""
 
-from engine.compiler.library import arc, constructors, linear, rotations, scalar, trig
+from engine.compiler.library import (
+    arc,
+    constructors,
+    exponential,
+    linear,
+    logarithm,
+    power,
+    remainder,
+    rotations,
+    scalar,
+    trig,
+)
 
-__all__ = ["arc", "constructors", "linear", "rotations", "scalar", "trig"]
+__all__ = ["arc", "constructors", "exponential", "linear", "logarithm", "power", "remainder", "rotations", "scalar", "trig"]

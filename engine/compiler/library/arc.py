@@ -1,5 +1,4 @@
 """Inverse trigonometric functions in float32 and float64."""
-# mypy: disable-error-code="valid-type"
 
 from engine.compiler.library.primitives import absolute, bitcast, copysign, fma, select, select_max, select_min, sqrt
 from engine.compiler.library.registry import builtin, library_function

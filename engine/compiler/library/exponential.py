@@ -2,7 +2,6 @@
 
 exp(x) = 2**n exp(r) with |r| <= ln(2) / 2 (Cody and Waite), exp(r) from a minimax polynomial.
 """
-# mypy: disable-error-code="valid-type"
 
 from engine.compiler.library.extended import quotient
 from engine.compiler.library.primitives import absolute, bitcast, copysign, fma, rint, select, select_max, select_min

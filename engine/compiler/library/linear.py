@@ -1,5 +1,4 @@
 """Vectors and matrices: products, lengths, inverses, construction by rows and columns."""
-# mypy: disable-error-code="valid-type"
 
 from typing import Any
 

@@ -2,7 +2,6 @@
 
 x = 2**e m with m in sqrt(1/2) … sqrt(2); log(m) = 2 artanh(s) with s = f / (2 + f), f = m - 1, as a series in s**2.
 """
-# mypy: disable-error-code="valid-type"
 
 import math
 

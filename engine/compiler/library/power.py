@@ -1,5 +1,4 @@
 """Powers and roots in float32 and float64."""
-# mypy: disable-error-code="valid-type"
 
 import math
 
@@ -79,27 +78,34 @@ def cube_root_correction(y, a):
     return y - residual / (3.0 * square)
 
 
+@library_function
+def moderate(a, low, high, factor):
+    """A power of two 1 or `factor`**±3 to multiply a by, and the cube root of its inverse."""
+    one = a * 0.0 + 1.0
+    cube = factor * factor * factor
+    scale = select(a < low, cube, select(a > high, 1.0 / cube, one))
+    return scale, select(a < low, 1.0 / factor, select(a > high, factor, one))
+
+
 @builtin("cbrt")
 def cbrt_f32(x: float32):
     """Real cube root."""
     a = absolute(x)
-    tiny = a < 1.1754943508222875e-38
-    a = select(tiny, a * 16777216.0, a)
+    scale, back = moderate(a, float32(1e-35), float32(1e35), float32(256.0))
+    a = a * scale
     y = bitcast(bitcast(a, uint32) // 3 + 0x2A50F9D1, float32)  # a third of the exponent: within 4 %
     y = cube_root_correction(cube_root_step(y, a), a)
-    y = copysign(select(tiny, y * 0.00390625, y), x)
-    return select(x == 0.0 or x - x != 0.0, x, y)
+    return select(x == 0.0 or x - x != 0.0, x, copysign(y * back, x))
 
 
 @builtin("cbrt")
 def cbrt_f64(x: float64):
     a = absolute(x)
-    tiny = a < 2.2250738585072014e-308
-    a = select(tiny, a * 18014398509481984.0, a)
+    scale, back = moderate(a, float64(1e-300), float64(1e300), float64(262144.0))
+    a = a * scale
     y = bitcast(bitcast(a, uint64) // 3 + 0x2A9F7893782DA1CE, float64)
     y = cube_root_correction(cube_root_step(cube_root_step(y, a), a), a)
-    y = copysign(select(tiny, y * 3.814697265625e-06, y), x)
-    return select(x == 0.0 or x - x != 0.0, x, y)
+    return select(x == 0.0 or x - x != 0.0, x, copysign(y * back, x))
 
 
 @library_function
@@ -117,8 +123,8 @@ def root_of_squares(a, b):
 def hypot_f32(x: float32, y: float32):
     """sqrt(x**2 + y**2) without overflow or underflow in between."""
     a, b = select_max(absolute(x), absolute(y)), select_min(absolute(x), absolute(y))
-    scale = select(a > 1e18, 1.0842021724855044e-19, select(a < 1e-12, 1.8446744073709552e19, float32(1.0)))  # 2**-63, 2**64
-    back = select(a > 1e18, 9.223372036854775808e18, select(a < 1e-12, 5.421010862427522e-20, float32(1.0)))
+    scale = select(a > 1e18, 8.271806125530277e-25, select(a < 1e-12, 1.2676506002282294e30, float32(1.0)))  # 2**-80, 2**100
+    back = select(a > 1e18, 1.2089258196146292e24, select(a < 1e-12, 7.888609052210118e-31, float32(1.0)))
     h = root_of_squares(a * scale, b * scale) * back
     h = select(x != x or y != y, x + y, h)
     return select(absolute(x) == INFINITY or absolute(y) == INFINITY, INFINITY, h)
@@ -127,8 +133,8 @@ def hypot_f32(x: float32, y: float32):
 @builtin("hypot")
 def hypot_f64(x: float64, y: float64):
     a, b = select_max(absolute(x), absolute(y)), select_min(absolute(x), absolute(y))
-    scale = select(a > 1e150, 7.458340731200207e-155, select(a < 1e-120, 1.3407807929942597e154, float64(1.0)))  # 2**∓512
-    back = select(a > 1e150, 1.3407807929942597e154, select(a < 1e-120, 7.458340731200207e-155, float64(1.0)))
+    scale = select(a > 1e150, 2.409919865102884e-181, select(a < 1e-120, 5.260135901548374e+210, float64(1.0)))  # 2**-600, 2**700
+    back = select(a > 1e150, 4.149515568880993e+180, select(a < 1e-120, 1.90109156629516e-211, float64(1.0)))
     h = root_of_squares(a * scale, b * scale) * back
     h = select(x != x or y != y, x + y, h)
     return select(absolute(x) == INFINITY or absolute(y) == INFINITY, INFINITY, h)

@@ -4,7 +4,6 @@ Up to a limit: Cody and Waite with fma, pi/2 in three parts. Beyond: Payne and H
 functions" (1983): only the bits of 2/pi that matter for the fraction are multiplied, in integers.
 Each function returns (hi, lo, quadrant): x = (quadrant + 4 k) pi/2 + hi + lo, |hi| a little above pi/4 at most.
 """
-# mypy: disable-error-code="valid-type"
 
 from engine.compiler.library.primitives import absolute, bitcast, clz, fma, rint, select
 from engine.compiler.library.registry import library_function

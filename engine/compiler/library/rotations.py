@@ -1,5 +1,4 @@
 """Quaternions (x, y, z, w), rigid transforms and spatial vectors."""
-# mypy: disable-error-code="valid-type"
 
 from typing import Any
 

@@ -1,5 +1,4 @@
 """Small scalar functions: clamping, interpolation, signs, classification, angles."""
-# mypy: disable-error-code="valid-type"
 
 from engine.compiler.library.primitives import maximum, minimum
 from engine.compiler.library.registry import builtin
@@ -21,7 +20,7 @@ def saturate(x: AnyFloat):
 @builtin("sign")
 def sign(x: AnyScalar):
     """-1 where x is negative, else 1."""
-    one = x - x + 1
+    one = type(x)(1)
     return -one if x < 0 else one
 
 
@@ -34,8 +33,13 @@ def lerp(a, b, t: AnyFloat):
 @builtin("step")
 def step(x: AnyFloat):
     """1 where x is negative, else 0."""
-    zero = x - x
-    return zero + 1.0 if x < 0.0 else zero
+    return type(x)(1.0) if x < 0.0 else type(x)(0.0)
+
+
+@builtin("nonzero")
+def nonzero(x: AnyScalar):
+    """0 where x is 0, else 1."""
+    return type(x)(0) if x == 0 else type(x)(1)
 
 
 @builtin("smoothstep")

@@ -1,5 +1,4 @@
 """Sine, cosine and tangent in float32 and float64: reduction to a quarter turn, then minimax polynomials."""
-# mypy: disable-error-code="valid-type"
 
 from engine.compiler.library.extended import quotient
 from engine.compiler.library.primitives import fma, select

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.sim.scene_records import SceneRecords
 from engine.sim.scene_usd.bodies import read_body
-from engine.sim.scene_usd.filters import read_filtered_pairs, read_groups
+from engine.sim.scene_usd.filters import read_filtered_pairs, read_groups, read_self_collision
 from engine.sim.scene_usd.gravity import read_gravity
 from engine.sim.scene_usd.joints import read_joint
 from engine.sim.scene_usd.masses import read_masses
@@ -51,7 +51,7 @@ def read(path: str | os.PathLike[str]) -> SceneRecords:
 
 def _read_prims(reading: Reading) -> None:
     """All readers in the order in which they need each other's records."""
-    scenes, bodies, shapes, joints = _parsed(reading.stage)
+    scenes, bodies, shapes, joints, articulations = _parsed(reading.stage).values()
     reading.records.gravity = read_gravity(reading, [reading.stage.GetPrimAtPath(path) for path in scenes])
     for path in bodies:
         read_body(reading, reading.stage.GetPrimAtPath(path))
@@ -61,20 +61,24 @@ def _read_prims(reading: Reading) -> None:
         read_joint(reading, reading.stage.GetPrimAtPath(path), desc)
     read_groups(reading, shapes)
     read_filtered_pairs(reading)
+    for path, desc in articulations.items():
+        read_self_collision(reading, reading.stage.GetPrimAtPath(path), desc)
     read_masses(reading)
 
 
-def _parsed(stage: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """USD's descriptions of (scenes, bodies, shapes, joints) by prim path, each in the stage's order."""
+FAMILIES = ("Scene", "RigidBody", "Shape", "Joint", "Articulation")
+
+
+def _parsed(stage: Any) -> dict[str, dict[str, Any]]:
+    """USD's descriptions by family and prim path, each family in the stage's order."""
     from pxr import Usd, UsdPhysics
 
     load = getattr(UsdPhysics, "UsdPhysicsLoadStageFromPrimRange", None) or UsdPhysics.LoadUsdPhysicsFromRange
-    found: dict[str, dict[str, Any]] = {"Scene": {}, "RigidBody": {}, "Shape": {}, "Joint": {}}
+    found: dict[str, dict[str, Any]] = {family: {} for family in FAMILIES}
     for kind, (paths, descs) in load(stage, ["/"]).items():
         name = str(kind).rsplit(".", 1)[-1]
-        family = next((f for f in found if name.endswith(f)), None)
+        family = next((f for f in FAMILIES if name.endswith(f)), None)
         if family is not None:
             found[family].update((str(path), desc) for path, desc in zip(paths, descs, strict=True))
     order = [str(p.GetPath()) for p in Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies())]
-    sorted_families = [{p: family[p] for p in order if p in family} for family in found.values()]
-    return sorted_families[0], sorted_families[1], sorted_families[2], sorted_families[3]
+    return {family: {p: descs[p] for p in order if p in descs} for family, descs in found.items()}

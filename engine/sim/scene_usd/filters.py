@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.sim.scene_usd.reading import Reading
+from engine.state.schema import WORLD_BODY
 
 CATEGORIES = 32  # bits of SceneShape.category
 
@@ -91,6 +92,20 @@ def read_filtered_pairs(reading: Reading) -> None:
                 raise reading.error(prim, f"filteredPairs refers to {target}, which does not exist")
             theirs = _shapes_of(reading, str(target))
             reading.records.filters.update((min(a, b), max(a, b)) for a in mine for b in theirs if a != b)
+
+
+def read_self_collision(reading: Reading, prim: Any, desc: Any) -> None:
+    """Keeps all parts of an articulation apart whose root says so.
+
+    UsdPhysics has no such switch; files say it in the vocabulary of PhysX, and are not meant to work without it.
+    """
+    switch = prim.GetAttribute("physxArticulation:enabledSelfCollisions")
+    if not switch or switch.Get(reading.time) is not False:
+        return
+    bodies = {reading.body_index.get(str(path), WORLD_BODY) for path in desc.articulatedBodies} - {WORLD_BODY}
+    parts = [i for i, s in enumerate(reading.records.shapes) if s.body in bodies]
+    shapes = reading.records.shapes
+    reading.records.filters.update((a, b) for a in parts for b in parts if a < b and shapes[a].body != shapes[b].body)
 
 
 def _shapes_of(reading: Reading, path: str) -> list[int]:

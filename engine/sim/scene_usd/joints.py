@@ -1,4 +1,4 @@
-"""Joint prims → SceneJoints: frames, limits, drives in SI and radians; D6 joints that are a simpler kind in disguise.
+"""Joint prims → SceneJoints: frames, limits, drives in SI and radians; D6 joints.
 
 Angles are degrees in USD and stiffness, damping and limits of angular drives are per degree.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from engine.geom.pose import Floats
-from engine.sim.scene_records import Drive, SceneJoint
+from engine.sim.scene_records import Drive, Freedom, SceneJoint
 from engine.sim.scene_usd.frames import Frame
 from engine.sim.scene_usd.reading import Reading
 from engine.sim.scene_usd.shapes import AXIS_TURN
@@ -156,37 +156,41 @@ def _distance(reading: Reading, prim: Any, desc: Any, a: _Side, b: _Side) -> Sce
 
 
 def _d6(reading: Reading, prim: Any, desc: Any, a: _Side, b: _Side) -> SceneJoint | None:
-    """A joint with six limits: one free axis makes it revolute or prismatic, none fixed, three angles a ball."""
+    """A joint with six limits: no free axis makes it fixed, one revolute or prismatic, three angles a ball."""
     limits = {_token(pair.first): pair.second for pair in desc.jointLimits if pair.second.enabled}
     drives = {_token(pair.first): pair.second for pair in desc.jointDrives if pair.second.enabled}
     # low > high is UsdPhysics' way to lock an axis; low = high = 0 does the same.
     locked = {axis for axis, limit in limits.items() if limit.lower > limit.upper or limit.lower == limit.upper == 0.0}
     free = [axis for axis in LINEAR + ANGULAR if axis not in locked]
-    if "Distance" in limits:
-        free = ["distance"]
     if not free:
         return _joint(prim, JointType.FIXED, a, b)
-    if len(free) == 1 and free[0] in LINEAR + ANGULAR:
-        return _single_axis(reading, prim, free[0], limits.get(free[0]), drives.get(free[0]), a, b)
-    bounded = [axis for axis in free if axis in limits or axis in drives]
+    bounded = [axis for axis in (*free, "Distance") if axis in limits or axis in drives]
+    if len(free) == 1 and "Distance" not in limits:
+        one = _freedom(reading, prim, free[0], limits.get(free[0]), drives.get(free[0]))
+        kind = JointType.REVOLUTE if free[0] in ANGULAR else JointType.PRISMATIC
+        return _joint(prim, kind, a, b, axis=one.axis, limits=one.limits, drive=one.drive)
     if free == list(ANGULAR) and not bounded:
         return _joint(prim, JointType.BALL, a, b)
     if free == list(LINEAR + ANGULAR) and not bounded:
         return None
-    names = " ".join(name[:1].lower() + name[1:] for name in free)
-    reading.report.add(f"D6 joint with free axes {names}", prim.GetPath(), "not supported yet, left out")
-    return None
+    if "Distance" in limits or b.body == WORLD_BODY:
+        what = "with a distance limit" if "Distance" in limits else "whose body1 is static"
+        reading.report.add(f"D6 joint {what}", prim.GetPath(), "not supported yet, left out")
+        return None
+    linear, angular = (
+        [_freedom(reading, prim, axis, limits.get(axis), drives.get(axis)) for axis in free if axis in group]
+        for group in (LINEAR, ANGULAR)
+    )
+    return _joint(prim, JointType.D6, a, b, linear=linear, angular=angular)
 
 
-def _single_axis(reading: Reading, prim: Any, axis: str, limit: Any, drive: Any, a: _Side, b: _Side) -> SceneJoint:
-    """A D6 joint with one free axis."""
+def _freedom(reading: Reading, prim: Any, axis: str, limit: Any, drive: Any) -> Freedom:
+    """A free axis of a D6 joint, with its limit and drive or None."""
     angular = axis in ANGULAR
-    kind = JointType.REVOLUTE if angular else JointType.PRISMATIC
     unit = radians(1.0) if angular else reading.units.length
     read_drive = _angular_drive if angular else _linear_drive
-    bounds = _limits(limit, unit) if limit is not None else NO_LIMITS
     made = read_drive(reading, prim, drive) if drive is not None else None
-    return _joint(prim, kind, a, b, axis=AXES[axis[-1]], limits=bounds, drive=made)
+    return Freedom(AXES[axis[-1]], _limits(limit, unit) if limit is not None else NO_LIMITS, made)
 
 
 READERS = {
