@@ -1,4 +1,7 @@
-"""The `engine` command: run a scene, measure, say what is installed. Exit codes: 0 done, 1 findings, 2 misuse or bad input."""
+"""The `engine` command: run a scene, measure, say what is installed.
+
+Exit codes: 0 done, 1 findings, 2 misuse or bad input, 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -262,7 +265,7 @@ def _print_summary(summary: Summary) -> None:
         ("frames", f"{summary.frames} ({summary.simulated:.2f} s)" + (", interrupted" if summary.interrupted else "")),
         ("contacts", f"{summary.contacts} at the end"),
         ("step", f"{summary.ms_per_step:.2f} ms (median; {summary.device}, {_counted(summary.threads, 'thread')})"),
-        ("start-up", f"{summary.compile_time:.2f} s to load the scene and compile"),
+        ("compile", f"{summary.compile_time:.2f} s to load the scene and compile"),
         ("penetration", f"{1e3 * summary.largest_penetration:.2f} mm at most"),
     ]
     if summary.output is not None:

@@ -175,6 +175,9 @@ class Config:
     def _assign(self, knob: Knob[T], value: T) -> None:
         if knob.startup and self._frozen_by and value != knob.__get__(self, type(self)):
             raise ConfigError(knob.name, f"is fixed since {self._frozen_by}: assign it, or set {knob.variable}, before")
+        self._store(knob, value)
+
+    def _store(self, knob: Knob[T], value: T) -> None:
         if knob.keyed and self._values.get(knob.name, knob) != value:
             self.revision += 1
         self._values[knob.name] = value
@@ -198,9 +201,7 @@ class Config:
             yield self
         finally:
             for name, value in saved.items():
-                if knobs[name].keyed and self._values[name] != value:
-                    self.revision += 1
-                self._values[name] = value
+                self._store(knobs[name], value)
 
     def freeze(self, reason: str) -> None:
         """Fixes the startup knobs, for `reason` ("the first use of device 'cpu'"). Only the first call counts."""

@@ -45,7 +45,7 @@ def test_run_prints_a_summary_and_writes_the_frames(scene: Path, capsys: pytest.
 
     code, out, _ = call(capsys, "run", "scene.usda", "--frames", "5", "--out", "out/frames.usdc")
     assert code == 0
-    for word in ("bodies", "contacts", "step", "start-up", "penetration", "out/frames.usdc"):
+    for word in ("bodies", "contacts", "step", "compile", "penetration", "out/frames.usdc"):
         assert word in out
     stage = Usd.Stage.Open("out/frames.usdc")
     assert (stage.GetTimeCodesPerSecond(), stage.GetEndTimeCode()) == (50, 4)

@@ -109,6 +109,18 @@ def test_the_cache_key_has_what_changes_code_and_nothing_else():
             assert config.cache_key() != base
 
 
+def test_the_revision_counts_changes_of_keyed_knobs_only():
+    config = Config({})
+    with config.scope(checked=False, threads=1):
+        start = config.revision
+        config.threads = 2
+        config.checked = False
+        assert config.revision == start
+        config.checked = True
+        assert config.revision == start + 1
+    assert config.revision == start + 2
+
+
 def test_mistyped_variables_are_found():
     config = Config({"ENGINE_THREDS": "2", "ENGINE_THREADS": "2", "ENGINE_ASSETS": "x", "HOME": "y"})
     assert config.unknown_variables() == [("ENGINE_THREDS", "ENGINE_THREADS")]

@@ -374,13 +374,15 @@ def is_concrete(t: Type) -> bool:
 
 
 def of_annotation(annotation: Any) -> Type:
-    """The type that an annotation means: a Python scalar type, or anything with an `ir_type`."""
+    """The type that an annotation means: a scalar type of Python or NumPy, or anything with an `ir_type`."""
     if annotation is None:
         return void
     if annotation is Any:
         return Any_
     if isinstance(annotation, type) and annotation in PYTHON:
         return PYTHON[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, np.generic) and np.dtype(annotation) in BY_NUMPY:
+        return BY_NUMPY[np.dtype(annotation)]
     t = getattr(annotation, "ir_type", None)
     if isinstance(t, Type):
         return t

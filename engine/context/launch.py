@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import Any, Literal, overload
 
 from engine.compiler import types
 from engine.config import config
@@ -77,6 +77,12 @@ class Launcher:
         self.pack = make_packer(arg_types, exact, self.compiled.abi.slots, device, self.program.entry)
 
 
+@overload
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ..., device: Any = ...,
+           stream: Any = ..., block_dim: int = ..., *, record_cmd: Literal[True]) -> Launch: ...  # fmt: skip
+@overload
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ..., device: Any = ...,
+           stream: Any = ..., block_dim: int = ..., record_cmd: bool = ...) -> Launch | None: ...  # fmt: skip
 def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), device: Any = None,
            stream: Any = None, block_dim: int = 256, record_cmd: bool = False) -> Launch | None:  # fmt: skip
     """Run `kernel` with one thread for each point of a grid.

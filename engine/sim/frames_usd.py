@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from engine.errors import Error
-from engine.geom.pose import Floats, quat_to_matrix
 from engine.sim.frames_usd_shapes import author_model
-from engine.sim.frames_usd_targets import Target, targets_in_stage
+from engine.sim.frames_usd_targets import Placement, Target, targets_in_stage
 
 SUFFIXES = (".usd", ".usda", ".usdc")
 SAVE_EVERY = 256  # frames between flushes of a binary file; text files can only be written whole
@@ -53,22 +52,28 @@ class FrameWriter:
         self._layer = _new_layer(self._beside, self.path)
         self._stage = self._open(source)
         self._targets = self._make_targets(source)
-        self._rotations = [np.array([0.0, 0.0, 0.0, 1.0])] * len(self._targets)
+        self._placement = Placement(self._targets)
         self._author_ops()
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def write(self, state: Any) -> None:
         """Adds the next frame: state.body_q (nbody, 7), m, xyzw."""
-        from pxr import Sdf
+        from pxr import Gf, Sdf
 
         poses = np.array(state.body_q.numpy(), float)
-        time = self._start + self.frame
-        rotations = [quat_to_matrix(q) for q in poses[:, 3:]]
+        origins, turns = (values.tolist() for values in self._placement.locate(poses))
+        time, sample = self._start + self.frame, self._layer.SetTimeSample
         with Sdf.ChangeBlock():
-            for i, target in enumerate(self._targets):
-                parent = None if target.parent_body < 0 else (poses[target.parent_body], rotations[target.parent_body])
-                self._sample(i, target, poses[target.body], rotations[target.body], parent, time)
+            for i, paths in enumerate(self._paths):
+                if len(paths) == 1:
+                    full = np.eye(4)
+                    full[:3, :3], full[3, :3] = self._placement.matrix(i, poses).T, origins[i]
+                    sample(paths[0], time, Gf.Matrix4d(full.tolist()))
+                else:
+                    x, y, z, w = turns[i]
+                    sample(paths[0], time, Gf.Vec3d(origins[i]))
+                    sample(paths[1], time, Gf.Quatf(w, x, y, z))
         self.frame += 1
         if self.frame % SAVE_EVERY == 0 and self._beside.suffix != ".usda":
             self._set_end()
@@ -151,41 +156,24 @@ class FrameWriter:
             raise
 
     def _author_ops(self) -> None:
-        """xformOpOrder and the ops of every target; the names have a suffix of their own, so that no type can clash."""
+        """xformOpOrder and the ops of every target; the names have a suffix of their own, so that no type can clash.
+
+        Leaves in `_paths` what is sampled: the matrix, or translation and rotation.
+        """
         from pxr import Gf, Sdf, Vt
 
+        self._paths: list[list[Any]] = []
         for target in self._targets:
             prim = Sdf.CreatePrimInLayer(self._layer, target.path)
             names = OP_ORDER["trs" if target.scale is not None else "matrix"]
             order = Sdf.AttributeSpec(prim, "xformOpOrder", Sdf.ValueTypeNames.TokenArray, Sdf.VariabilityUniform)
             order.default = Vt.TokenArray((*(["!resetXformStack!"] if target.resets else []), *names))
             if target.scale is None:
-                Sdf.AttributeSpec(prim, names[0], Sdf.ValueTypeNames.Matrix4d)
+                self._paths.append([Sdf.AttributeSpec(prim, names[0], Sdf.ValueTypeNames.Matrix4d).path])
                 continue
-            Sdf.AttributeSpec(prim, names[0], Sdf.ValueTypeNames.Double3)
-            Sdf.AttributeSpec(prim, names[1], Sdf.ValueTypeNames.Quatf)
+            kinds = (Sdf.ValueTypeNames.Double3, Sdf.ValueTypeNames.Quatf)
+            self._paths.append([Sdf.AttributeSpec(prim, name, kind).path for name, kind in zip(names, kinds)])
             Sdf.AttributeSpec(prim, names[2], Sdf.ValueTypeNames.Float3).default = Gf.Vec3f(*map(float, target.scale))
-
-    def _sample(
-        self, i: int, target: Target, pose: Floats, rotation: Floats, parent: tuple[Floats, Floats] | None, time: float
-    ) -> None:
-        """One body at one time."""
-        from pxr import Gf
-
-        matrix, origin = target.local(pose[:3], rotation, parent)
-        base = target.path
-        if target.scale is None:
-            full = np.eye(4)
-            full[:3, :3], full[3, :3] = matrix.T, origin  # USD's rows are our columns
-            self._layer.SetTimeSample(f"{base}.xformOp:transform:sim", time, Gf.Matrix4d(full.tolist()))
-            return
-        quat = target.rotation_of(matrix)
-        if quat @ self._rotations[i] < 0:  # the shorter way between two samples
-            quat = -quat
-        self._rotations[i] = quat
-        x, y, z, w = map(float, quat)
-        self._layer.SetTimeSample(f"{base}.xformOp:translate:sim", time, Gf.Vec3d(*map(float, origin)))
-        self._layer.SetTimeSample(f"{base}.xformOp:orient:sim", time, Gf.Quatf(w, x, y, z))
 
     def _set_end(self) -> None:
         self._layer.endTimeCode = self._start + max(self.frame - 1, 0)

@@ -8,42 +8,76 @@ from typing import Any
 import numpy as np
 
 from engine.errors import SceneError
-from engine.geom.pose import Floats, quat_from_matrix
+from engine.geom.pose import Floats, quat_to_matrix
 from engine.sim.scene_usd.frames import IDENTITY, SCALE_SLACK, Frame, prim_frame
 
 
 @dataclass(frozen=True)
 class Target:
-    """A prim and the constant part of its transform. Columns are images of axes; lengths in the stretch are metres.
+    """A prim that shows a body. Columns of matrices are images of axes, world lengths are metres.
 
-    The prim's world matrix is rotation(t) · stretch. The space that its ops are authored in is parent_matrix, turned and
-    shifted by the pose of parent_body.
+    The prim's world matrix is rotation(t) · stretch. Its ops are authored in the space `parent`, which moves along with
+    parent_body.
     """
 
     body: int
     path: str
-    stretch: Floats  # (3, 3) stage units → m, in the body frame
-    parent_body: int  # body whose motion the parent space follows, −1 = none
-    parent_matrix: Floats  # (3, 3) parent space → m, in the frame of parent_body (or the world)
-    parent_origin: Floats  # (3,) m
+    stretch: Floats  # (3, 3) prim → body frame
+    parent_body: int  # −1 = the world
+    parent: Frame  # authored space → frame of parent_body
     scale: Floats | None  # (3,) of the scale op; None: the local transform needs a matrix op
     resets: bool  # the prim ignores the transforms above it
 
-    def local(self, origin: Floats, rotation: Floats, parent: tuple[Floats, Floats] | None) -> tuple[Floats, Floats]:
-        """(matrix (3, 3), origin (3,)) in the parent's space and units, from the body's world pose, m."""
-        matrix, shift = rotation @ self.stretch, origin
-        if parent is not None:
-            pose, turn = parent
-            matrix, shift = turn.T @ matrix, turn.T @ (shift - pose[:3])
-        return (
-            np.linalg.solve(self.parent_matrix, matrix),
-            np.linalg.solve(self.parent_matrix, shift - self.parent_origin),
-        )
 
-    def rotation_of(self, matrix: Floats) -> Floats:
-        """Quaternion (4,) xyzw of a local matrix that is a rotation times `scale`."""
-        assert self.scale is not None
-        return quat_from_matrix(matrix / self.scale)
+class Placement:
+    """Local transforms of all targets at once, from the world poses of the bodies."""
+
+    def __init__(self, targets: list[Target]):
+        self._body = np.array([t.body for t in targets], np.int64)
+        self._parent_body = np.array([t.parent_body for t in targets], np.int64)
+        self._stretch = np.array([t.stretch for t in targets]).reshape(-1, 3, 3)
+        self._back = np.array([np.linalg.inv(t.parent.matrix) for t in targets]).reshape(-1, 3, 3)
+        self._back_turn = conjugate(np.array([t.parent.pose[3:] for t in targets]).reshape(-1, 4))
+        self._origin = np.array([t.parent.origin for t in targets]).reshape(-1, 3)
+        self._last = np.tile([0.0, 0.0, 0.0, 1.0], (len(targets), 1))
+
+    def locate(self, poses: Floats) -> tuple[Floats, Floats]:
+        """(origins (n, 3) in the units of the authored spaces, quaternions (n, 4) xyzw there) from poses (nbody, 7).
+
+        Of the two quaternions of a rotation it is the one nearer to that of the last call.
+        """
+        around = np.append(poses, [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], axis=0)  # index −1 is the world
+        back = conjugate(around[self._parent_body, 3:])
+        shift = rotated(back, poses[self._body, :3] - around[self._parent_body, :3]) - self._origin
+        turn = multiplied(self._back_turn, multiplied(back, poses[self._body, 3:]))
+        turn = np.where((turn * self._last).sum(axis=1, keepdims=True) < 0, -turn, turn)
+        self._last = turn
+        return np.einsum("nij,nj->ni", self._back, shift), turn
+
+    def matrix(self, i: int, poses: Floats) -> Floats:
+        """(3, 3) local matrix of target i, where a rotation and a scale are not enough."""
+        turn = quat_to_matrix(poses[self._body[i], 3:])
+        if self._parent_body[i] >= 0:
+            turn = quat_to_matrix(poses[self._parent_body[i], 3:]).T @ turn
+        return self._back[i] @ turn @ self._stretch[i]
+
+
+def conjugate(q: Floats) -> Floats:
+    """Inverse rotations of unit quaternions (n, 4)."""
+    return q * (-1.0, -1.0, -1.0, 1.0)
+
+
+def multiplied(a: Floats, b: Floats) -> Floats:
+    """Rotations b, then a; quaternions (n, 4)."""
+    av, aw, bv, bw = a[:, :3], a[:, 3:], b[:, :3], b[:, 3:]
+    vector = aw * bv + bw * av + np.cross(av, bv)
+    return np.concatenate([vector, aw * bw - (av * bv).sum(axis=1, keepdims=True)], axis=1)
+
+
+def rotated(q: Floats, v: Floats) -> Floats:
+    """Vectors (n, 3) turned by quaternions (n, 4)."""
+    t = 2.0 * np.cross(q[:, :3], v)
+    return v + q[:, 3:] * t + np.cross(q[:, :3], t)
 
 
 def targets_in_stage(stage: Any, labels: list[str], start: float) -> list[Target]:
@@ -88,7 +122,7 @@ def _target(cache: Any, prim: Any, index: dict[str, int], frames: dict[str, Fram
     stretch = frames[label].stretch
     turns_stay_turns = _is_uniform(outer) and frames[label].scale() is not None
     scale = np.diag(stretch) / outer.stretch[0, 0] if turns_stay_turns else None
-    return Target(index[label], label, stretch, index.get(above, -1), outer.matrix, outer.origin, scale, resets)
+    return Target(index[label], label, stretch, index.get(above, -1), outer, scale, resets)
 
 
 def _is_uniform(frame: Frame) -> bool:

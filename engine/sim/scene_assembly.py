@@ -25,11 +25,12 @@ def assemble(records: SceneRecords) -> None:
     apart = [joint for joint in joints if not _fits(records, joint)]
     if not apart:
         return
-    _rebuild(records, joints, {id(joint) for joint in apart})
+    were_apart = {id(joint) for joint in apart}
+    _rebuild(records, joints, were_apart)
     for joint in joints:
         if not _fits(records, joint):
             records.report.add("joint that starts apart", joint.label, "cannot be closed, its bodies will snap")
-        elif joint in apart:
+        elif id(joint) in were_apart:
             records.report.add("joint that starts apart", joint.label, "its bodies are brought together first")
 
 

@@ -57,6 +57,7 @@ class Simulation:
         self.dt, self.substeps, self.iterations = float(dt), int(substeps), int(iterations)
         self.sleeping, self.source = sleeping, None if source is None else os.fspath(source)
         self.state, self.control, self.contact_table = model.state(), model.control(), model.contacts()
+        self.report: Any = ()  # findings of the importer: what the scene holds and is not simulated as written
         self.frame = 0
         self.collision = Collision(model)
         self.solver_name = solver or DEFAULT_SOLVER
@@ -73,7 +74,7 @@ class Simulation:
         stage = self._clock
         stage.start()
         self._view = None
-        with timer.scope("step"), stage("step"):
+        with stage("step"):
             with stage("begin"):
                 self._refuse(self._solver.begin())
             with stage("collide"):

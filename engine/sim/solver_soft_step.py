@@ -97,9 +97,9 @@ class SoftStep:
         self._bounces = bool(np.any(model.shape_restitution.numpy() > 0.0)) if model.count["nshape"] else False
         self._record_bodies()
         self._record_joints()
-        self._capacity = -1
         self._ncontact = 0
         self._colors: list[int] = []  # of the contacts, those that are not empty
+        self._allocate_contacts(contacts.count["npair"])
 
     # -- the stages of a frame, in order -------------------------------------------------------------------------------
 

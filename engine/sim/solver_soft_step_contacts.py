@@ -36,6 +36,7 @@ ContactRows: Any = make_table(
         ("inv_mass1", k.float32, "nrow"),
         ("mu", k.float32, "nrow"),
         ("mu_torsional", k.float32, "nrow"),  # m
+        ("mu_rolling", k.float32, "nrow"),  # m
         ("restitution", k.float32, "nrow"),
         ("r0", k.vec3, "nrow"),  # manifold centre from the centre of mass, m
         ("r1", k.vec3, "nrow"),
@@ -45,6 +46,7 @@ ContactRows: Any = make_table(
         ("twist_mass", k.float32, "nrow"),
         ("friction", k.vec2, "nrow"),  # impulses along the tangents, N·s
         ("twist", k.float32, "nrow"),  # impulse about the normal, N·m·s
+        ("rolling", k.vec2, "nrow"),  # impulses about the tangents, N·m·s; starts from 0 in every frame
         ("total_friction", k.vec2, "nrow"),  # over the frame
         ("j0", k.vec3, "npoint"),  # r₀ × n
         ("j1", k.vec3, "npoint"),  # r₁ × n
@@ -227,6 +229,7 @@ def prepare_center(contacts: Contacts, p: int, rows: ContactRows, i: int, b: Row
     old = contacts.manifold_friction[p]
     rows.friction[i] = k.vec2(k.dot(old, t), k.dot(old, u))
     rows.twist[i] = contacts.manifold_twist[p]
+    rows.rolling[i] = k.vec2(0.0, 0.0)
     rows.total_friction[i] = k.vec2(0.0, 0.0)
 
 
@@ -271,6 +274,7 @@ def prepare_contacts(
     rows.inv_mass1[i] = b.inv_mass1
     rows.mu[i] = 0.5 * (m.shape_mu[shape0] + m.shape_mu[shape1])
     rows.mu_torsional[i] = 0.5 * (m.shape_mu_torsional[shape0] + m.shape_mu_torsional[shape1])
+    rows.mu_rolling[i] = 0.5 * (m.shape_mu_rolling[shape0] + m.shape_mu_rolling[shape1])
     rows.restitution[i] = 0.5 * (m.shape_restitution[shape0] + m.shape_restitution[shape1])
 
     center = k.vec3(0.0, 0.0, 0.0)
@@ -299,7 +303,8 @@ def warm_start_row(
     t = rows.tangent[i]
     friction = rows.friction[i]
     push = t * friction.x + k.cross(n, t) * friction.y
-    turn = n * rows.twist[i]
+    rolling = rows.rolling[i]
+    turn = n * rows.twist[i] + t * rolling.x + k.cross(n, t) * rolling.y
     turn0 = k.cross(rows.r0[i], push) + turn
     turn1 = k.cross(rows.r1[i], push) + turn
     normal = 0.0
@@ -333,8 +338,42 @@ def warm_start_contacts(
 
 
 @k.func
+def block_impulse(old: k.vec2, mass: k.vec3, vt: float, vu: float, limit: float) -> k.vec2:
+    """New impulses of two rows with the inverse block `mass` (11, 22, 12) that stop vt and vu, inside a circle."""
+    ft = old.x - (mass.x * vt + mass.z * vu)
+    fu = old.y - (mass.z * vt + mass.y * vu)
+    squared = ft * ft + fu * fu
+    if squared > limit * limit:
+        scale = limit / k.sqrt(squared)
+        ft = ft * scale
+        fu = fu * scale
+    return k.vec2(ft, fu)
+
+
+@k.func
+def resist_rolling(rows: ContactRows, i: int, b: RowBodies, load: float) -> RowBodies:
+    """Rolling friction: a torque across the normal of at most mu_rolling·load."""
+    most = rows.mu_rolling[i] * load
+    if rows.mu_rolling[i] > 0.0:
+        t = rows.tangent[i]
+        u = k.cross(rows.normal[i], t)
+        k11 = k.dot(t, inertia_times(b.i0, t) + inertia_times(b.i1, t))
+        k22 = k.dot(u, inertia_times(b.i0, u) + inertia_times(b.i1, u))
+        k12 = k.dot(t, inertia_times(b.i0, u) + inertia_times(b.i1, u))
+        inv_det = safe_inverse(k11 * k22 - k12 * k12)
+        mass = k.vec3(k22 * inv_det, k11 * inv_det, -k12 * inv_det)
+        old = rows.rolling[i]
+        new = block_impulse(old, mass, k.dot(b.w1 - b.w0, t), k.dot(b.w1 - b.w0, u), most)
+        rows.rolling[i] = new
+        turn = t * (new.x - old.x) + u * (new.y - old.y)
+        b.w0 = b.w0 - inertia_times(b.i0, turn)
+        b.w1 = b.w1 + inertia_times(b.i1, turn)
+    return b
+
+
+@k.func
 def rub(rows: ContactRows, i: int, b: RowBodies) -> RowBodies:
-    """Friction of row i: twist about the normal, then the tangent plane, inside the circle of radius μ·load."""
+    """Friction of row i: twist about the normal, the tangent plane inside the circle of radius μ·load, rolling."""
     n = rows.normal[i]
     load = 0.0
     grip = 0.0
@@ -356,25 +395,15 @@ def rub(rows: ContactRows, i: int, b: RowBodies) -> RowBodies:
     r0 = rows.r0[i]
     r1 = rows.r1[i]
     slip = (b.v1 + k.cross(w1, r1)) - (b.v0 + k.cross(w0, r0))
-    vt = k.dot(slip, t)
-    vu = k.dot(slip, u)
-    mass = rows.friction_mass[i]
     old = rows.friction[i]
-    ft = old.x - (mass.x * vt + mass.z * vu)
-    fu = old.y - (mass.z * vt + mass.y * vu)
-    limit = mu * load
-    squared = ft * ft + fu * fu
-    if squared > limit * limit:
-        scale = limit / k.sqrt(squared)
-        ft = ft * scale
-        fu = fu * scale
-    rows.friction[i] = k.vec2(ft, fu)
-    push = t * (ft - old.x) + u * (fu - old.y)
+    new = block_impulse(old, rows.friction_mass[i], k.dot(slip, t), k.dot(slip, u), mu * load)
+    rows.friction[i] = new
+    push = t * (new.x - old.x) + u * (new.y - old.y)
     b.v0 = b.v0 - push * b.inv_mass0
     b.w0 = w0 - inertia_times(b.i0, k.cross(r0, push))
     b.v1 = b.v1 + push * b.inv_mass1
     b.w1 = w1 + inertia_times(b.i1, k.cross(r1, push))
-    return b
+    return resist_rolling(rows, i, b, load)
 
 
 @k.func

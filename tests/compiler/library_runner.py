@@ -7,7 +7,6 @@ import mpmath
 import numpy as np
 
 from engine.compiler import lang as k
-from engine.compiler import types
 from engine.context import array, empty, launch
 
 MANTISSA = {np.dtype(np.float32): (24, -126), np.dtype(np.float64): (53, -1022)}  # bits, least normal exponent

@@ -114,7 +114,7 @@ def test_cylinder_lying_on_a_box(gap, collide):
 def test_two_lying_cylinders_side_by_side(collide):
     a = shape("cylinder", R=(0, 90, 0), radius=0.3, half_height=0.6)
     m = collide([a, shape("cylinder", (0.2, 0, 0.595), (0, 90, 0), radius=0.3, half_height=0.6)])[0, 1]
-    assert m.normal == pytest.approx([0, 0, 1], abs=1e-3)
+    assert m.normal == pytest.approx([0, 0, 1], abs=6e-3)
     assert m.separation == pytest.approx([-0.005] * 2, abs=5e-4)
     assert sorted(m.points[:, 0]) == pytest.approx([-0.4, 0.6], abs=5e-3)
 

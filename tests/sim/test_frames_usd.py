@@ -13,8 +13,10 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdValidation
 
 from engine.errors import Error
 from engine.geom.pose import quat_from_matrix, quat_to_matrix
+from engine.sim.builder import ModelBuilder
 from engine.sim.frames_usd import FrameWriter, check_output
 from engine.sim.scene_usd import read
+from engine.sim.simulation import Simulation
 
 HEADER = """#usda 1.0
 (
@@ -26,21 +28,18 @@ HEADER = """#usda 1.0
 )
 """
 BODY = 'prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]'
-DROP = (
-    """def Xform "World"
+DROP = """def Xform "World"
 {
     def PhysicsScene "Scene" {}
     def Scope "Looks" {}
-    def Sphere "ball" (%s)
+    def Sphere "ball" (BODY)
     {
         double radius = 10
         float3 xformOp:translate = (1, 2, 3)
         uniform token[] xformOpOrder = ["xformOp:translate"]
     }
 }
-"""
-    % BODY
-)
+""".replace("BODY", BODY)
 
 
 def scene(folder: Path, body: str, unit: float = 0.01, up: str = "Y", time: str = "timeCodesPerSecond = 50") -> str:
@@ -218,8 +217,7 @@ def test_flatten_makes_one_file_that_needs_no_other(tmp_path: Path) -> None:
     assert (stage.GetTimeCodesPerSecond(), stage.GetEndTimeCode()) == (50, 4)
 
 
-INSTANCES = (
-    """def Xform "World"
+INSTANCES = """def Xform "World"
 {
     def Xform "one" (
         instanceable = true
@@ -236,11 +234,9 @@ INSTANCES = (
 }
 class Xform "proto"
 {
-    def Sphere "ball" (%s) {}
+    def Sphere "ball" (BODY) {}
 }
-"""
-    % BODY
-)
+""".replace("BODY", BODY)
 
 
 def test_bodies_inside_instances_move_one_by_one(tmp_path: Path) -> None:
@@ -301,3 +297,35 @@ def test_unwritable_output_is_an_error_before_the_first_frame(tmp_path: Path, na
         with pytest.raises(Error, match=re.escape(f"{tmp_path / name}: {reason}")):
             attempt()
     assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_a_model_built_in_python_becomes_gprims(tmp_path: Path) -> None:
+    builder = ModelBuilder(up_axis="y")
+    for i, label in enumerate(("ball", "my box!", "ball")):
+        body = builder.add_body(xform=((2.0 * i, 5.0, 0.0), (0, 0, 0, 1)), label=label)
+        builder.add_shape_sphere(body, radius=0.5, label="round")
+        builder.add_shape_box(body, ((0, 1, 0), (0, 0, 0, 1)), 0.1, 0.2, 0.3)
+    pill = builder.add_body(xform=((0, 9, 0), (0, 0, 0, 1)), label="/World/pill")
+    builder.add_shape_capsule(pill, radius=0.2, half_height=0.4)
+    builder.add_shape_cylinder(pill, radius=0.2, half_height=0.4)
+    wedge = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1), (0, 1, 1)]
+    builder.add_shape_convex_hull(builder.add_body(label="wedge"), points=wedge)
+    builder.add_ground_plane(-5.0)
+    builder.add_shape_box(-1, hx=1, hy=0.1, hz=1, visible=False, label="hidden")
+    sim = Simulation(builder.finalize("cpu"), dt=1 / 30)
+    sim.run(3, out=tmp_path / "frames.usda")
+
+    stage = Usd.Stage.Open(str(tmp_path / "frames.usda"))
+    assert problems(tmp_path / "frames.usda") == []
+    assert (UsdGeom.GetStageUpAxis(stage), UsdGeom.GetStageMetersPerUnit(stage)) == ("Y", 1.0)
+    assert (stage.GetTimeCodesPerSecond(), stage.GetEndTimeCode()) == (30, 2)
+    kinds = {str(p.GetPath()): str(p.GetTypeName()) for p in stage.Traverse()}
+    assert kinds["/World/ball"] == kinds["/World/ball_2"] == kinds["/World/my_box_"] == "Xform"
+    assert kinds["/World/ball_2/round"] == "Sphere" and kinds["/World/ground"] == "Plane"
+    assert sorted(k for p, k in kinds.items() if p.startswith("/World/World_pill/")) == ["Capsule", "Cylinder"]
+    assert "Mesh" in kinds.values() and not any("hidden" in path for path in kinds)
+    for path, i in (("/World/ball_2", 2), ("/World/wedge", 4)):
+        _, origin = world_poses(stage, path, 2)
+        np.testing.assert_allclose(origin, sim.state.body_q.numpy()[i, :3], atol=1e-6)
+    (mesh,) = (UsdGeom.Mesh(stage.GetPrimAtPath(p)) for p, kind in kinds.items() if kind == "Mesh")
+    assert len(mesh.GetPointsAttr().Get()) == 6 and sorted(mesh.GetFaceVertexCountsAttr().Get()) == [3, 3, 4, 4, 4]

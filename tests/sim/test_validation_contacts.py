@@ -98,6 +98,22 @@ def test_sphere_rolls_down_an_incline(mu, degrees):
     assert speed == pytest.approx(5 / 7 * G * math.sin(slope) * sim.time, rel=0.01)
 
 
+def test_rolling_and_torsional_friction_brake():
+    """A sphere with rolling friction m_r brakes with 5/7 m_r g / R; one that spins on the spot with 5/2 m_t g / R²."""
+    b = ModelBuilder(up_axis="z", gravity=-G)
+    friction = {"mu": 0.8, "mu_rolling": 0.01, "mu_torsional": 0.004}
+    b.add_ground_plane(**friction)
+    for y in (0.0, 1.0):
+        body = b.add_body(xform=((0.0, y, 0.1), ONE))
+        b.add_shape_sphere(body, radius=0.1, density=1000.0, **friction)
+    sim = Simulation(b.finalize(), dt=1 / 240)
+    sim.state.body_qd.assign(np.array([[2, 0, 0, 0, 20, 0], [0, 0, 0, 0, 0, 20]], np.float32))
+    seconds(sim, 0.5)
+    qd = sim.state.body_qd.numpy()
+    assert qd[0, 0] == pytest.approx(2.0 - 0.5 * 5 / 7 * 0.01 * G / 0.1, rel=0.01)
+    assert qd[1, 5] == pytest.approx(20.0 - 0.5 * 5 / 2 * 0.004 * G / 0.1**2, rel=0.01)
+
+
 @pytest.mark.parametrize("e", [0.5, 0.8])
 def test_bounce_apexes(e):
     """From 1 m, apex n is e^(2n) m."""

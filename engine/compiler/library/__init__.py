@@ -6,11 +6,14 @@ from engine.compiler.library import (
     exponential,
     linear,
     logarithm,
+    matrices,
     power,
     remainder,
+    rigid,
     rotations,
     scalar,
     trig,
 )
 
-__all__ = ["arc", "constructors", "exponential", "linear", "logarithm", "power", "remainder", "rotations", "scalar", "trig"]
+__all__ = ["arc", "constructors", "exponential", "linear", "logarithm", "matrices", "power", "remainder", "rigid", "rotations",
+           "scalar", "trig"]  # fmt: skip

@@ -17,8 +17,8 @@ class Constructor:
         self.intrinsic = self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
-    def __call__(self, *args: Any) -> Any:
-        return self._function(*args)
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._function(*args, **named)
 
     def __repr__(self) -> str:
         return f"<builtin {self.intrinsic}>"
@@ -42,3 +42,9 @@ def matrix_from_cols(*columns: Any) -> Any:
 def identity(n: int, dtype: Any = float) -> Any:
     """The n × n identity matrix."""
     return matrix((n, n), dtype)(np.eye(n))
+
+
+@Constructor
+def static(value: Any) -> Any:
+    """`static(expression)`: evaluated by Python, once, while compiling; here it is the value itself."""
+    return value

@@ -5,8 +5,18 @@ import math
 from engine.compiler.library.exponential import exp_tail_f32, exp_tail_f64, scale_f32, scale_f64
 from engine.compiler.library.extended import product, sum_ordered
 from engine.compiler.library.logarithm import log2_parts_f32, log2_parts_f64
-from engine.compiler.library.primitives import absolute, bitcast, copysign, fma, rint, select, select_max, select_min
-from engine.compiler.library.primitives import sqrt, trunc
+from engine.compiler.library.primitives import (
+    absolute,
+    bitcast,
+    copysign,
+    fma,
+    rint,
+    select,
+    select_max,
+    select_min,
+    sqrt,
+    trunc,
+)
 from engine.compiler.library.registry import builtin, library_function
 from engine.compiler.types import float32, float64, int32, int64, uint32, uint64
 

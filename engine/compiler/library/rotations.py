@@ -1,28 +1,96 @@
-"""Quaternions (x, y, z, w), rigid transforms and spatial vectors."""
+"""Quaternions (x, y, z, w) as rotations."""
 
-from typing import Any
+from engine.compiler.library.constructors import matrix_from_rows, static
+from engine.compiler.library.linear import cross, dot3, dot_quat, normalize, normalize_quat
+from engine.compiler.library.patterns import Quat, RealMat33, RealVec3
+from engine.compiler.library.primitives import absolute, select, select_max, sqrt
+from engine.compiler.library.registry import builtin, library_function, name_of
+from engine.compiler.types import AnyFloat, float32, float64
+from engine.compiler.values import quaternion, vector
 
-from engine.compiler.library.constructors import matrix_from_rows
-from engine.compiler.library.linear import cross, dot, dot3
-from engine.compiler.library.primitives import select_max, sqrt
-from engine.compiler.library.registry import builtin, name_of
-from engine.compiler.types import float32, float64
-from engine.compiler.values import matrix, quaternion, transformation, vector
-from engine.compiler.values.names import quat, quatd, spatial_vector, transform, transformd, vec3, vec3d
+sincos, asin, atan2, sinc_and_cos = (name_of(name) for name in ("sincos", "asin", "atan2", "sinc_and_cos"))
 
-Quat: Any = quaternion(dtype=Any)
-Transform: Any = transformation(dtype=Any)
-Vec3: Any = vector(length=3, dtype=Any)
-Mat33: Any = matrix(shape=(3, 3), dtype=Any)
-sin, cos, atan2 = name_of("sin"), name_of("cos"), name_of("atan2")
-
-# --- quaternions --------------------------------------------------------------------------------------------------
+# --- construction -------------------------------------------------------------------------------------------------
 
 
 @builtin("quat_identity")
-def quat_identity():
+def quat_identity(dtype=float):
     """No rotation."""
-    return quat(0.0, 0.0, 0.0, 1.0)
+    return static(quaternion(dtype))(0.0, 0.0, 0.0, 1.0)
+
+
+@library_function
+def quat_of(v, w):
+    """The quaternion with imaginary part v and real part w."""
+    dtype = type(w)
+    return static(quaternion(dtype))(v.x, v.y, v.z, w)
+
+
+@library_function
+def imaginary(q):
+    """The imaginary part as a vector."""
+    dtype = type(q.w)
+    return static(vector(3, dtype))(q.x, q.y, q.z)
+
+
+@builtin("quat_from_axis_angle")
+def quat_from_axis_angle(axis: RealVec3, angle: AnyFloat):
+    """Rotation by `angle` (radians) about a unit axis."""
+    s, c = sincos(angle * 0.5)
+    return quat_of(axis * s, c)
+
+
+@builtin("quat_rpy")
+def quat_rpy(roll: AnyFloat, pitch: AnyFloat, yaw: AnyFloat):
+    """Rotation by roll about x, then pitch about y, then yaw about z (fixed axes, radians)."""
+    sr, cr = sincos(roll * 0.5)
+    sp, cp = sincos(pitch * 0.5)
+    sy, cy = sincos(yaw * 0.5)
+    dtype = type(roll)
+    return static(quaternion(dtype))(
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+        cr * cp * cy + sr * sp * sy,
+    )
+
+
+@builtin("quat_from_matrix")
+def quat_from_matrix(m: RealMat33):
+    """The unit quaternion of a rotation matrix (Shepperd 1978: the largest component comes from the diagonal)."""
+    dtype = type(m[0, 0])
+    t = m[0, 0] + m[1, 1] + m[2, 2]
+    q = static(quaternion(dtype))()
+    if t >= m[0, 0] and t >= m[1, 1] and t >= m[2, 2]:
+        s = sqrt(select_max(1.0 + t, 0.0)) * 2.0
+        q = type(q)((m[2, 1] - m[1, 2]) / s, (m[0, 2] - m[2, 0]) / s, (m[1, 0] - m[0, 1]) / s, 0.25 * s)
+    elif m[0, 0] >= m[1, 1] and m[0, 0] >= m[2, 2]:
+        s = sqrt(select_max(1.0 + m[0, 0] - m[1, 1] - m[2, 2], 0.0)) * 2.0
+        q = type(q)(0.25 * s, (m[0, 1] + m[1, 0]) / s, (m[0, 2] + m[2, 0]) / s, (m[2, 1] - m[1, 2]) / s)
+    elif m[1, 1] >= m[2, 2]:
+        s = sqrt(select_max(1.0 + m[1, 1] - m[0, 0] - m[2, 2], 0.0)) * 2.0
+        q = type(q)((m[0, 1] + m[1, 0]) / s, 0.25 * s, (m[1, 2] + m[2, 1]) / s, (m[0, 2] - m[2, 0]) / s)
+    else:
+        s = sqrt(select_max(1.0 + m[2, 2] - m[0, 0] - m[1, 1], 0.0)) * 2.0
+        q = type(q)((m[0, 2] + m[2, 0]) / s, (m[1, 2] + m[2, 1]) / s, 0.25 * s, (m[1, 0] - m[0, 1]) / s)
+    return normalize_quat(q)
+
+
+@builtin("quat_between_vectors")
+def quat_between_vectors(a: RealVec3, b: RealVec3):
+    """The shortest rotation that takes the direction of a to that of b; any half turn where they are opposite."""
+    na, nb = normalize(a), normalize(b)
+    w = 1.0 + dot3(na, nb)
+    axis = cross(na, nb)
+    if w < 1.0e-6:
+        one, zero = type(w)(1.0), type(w)(0.0)
+        side = type(a)(one, zero, zero) if absolute(na.x) < 0.9 else type(a)(zero, one, zero)
+        axis = cross(na, side)
+        w = type(w)(0.0)
+    return normalize_quat(quat_of(axis, w))
+
+
+# --- algebra ------------------------------------------------------------------------------------------------------
 
 
 @builtin("mul_quat_quat")
@@ -43,7 +111,7 @@ def quat_inverse(q: Quat):
 
 
 @builtin("quat_rotate")
-def quat_rotate(q: Quat, v: Vec3):
+def quat_rotate(q: Quat, v: RealVec3):
     """v rotated by the unit quaternion q."""
     u = type(v)(q.x, q.y, q.z)
     t = cross(u, v)
@@ -52,7 +120,7 @@ def quat_rotate(q: Quat, v: Vec3):
 
 
 @builtin("quat_rotate_inv")
-def quat_rotate_inv(q: Quat, v: Vec3):
+def quat_rotate_inv(q: Quat, v: RealVec3):
     """v rotated by the inverse of the unit quaternion q."""
     u = type(v)(q.x, q.y, q.z)
     t = cross(v, u)
@@ -61,192 +129,100 @@ def quat_rotate_inv(q: Quat, v: Vec3):
 
 
 @builtin("quat_to_matrix")
-def quat_to_matrix(q: quat):
-    """The rotation matrix of a unit quaternion."""
+def quat_to_matrix(q: Quat):
+    """The rotation matrix of a unit quaternion: column i is where axis i goes."""
+    dtype = type(q.w)
+    vec = static(vector(3, dtype))
     return matrix_from_rows(
-        vec3(1.0 - 2.0 * (q.y * q.y + q.z * q.z), 2.0 * (q.x * q.y - q.w * q.z), 2.0 * (q.x * q.z + q.w * q.y)),
-        vec3(2.0 * (q.x * q.y + q.w * q.z), 1.0 - 2.0 * (q.x * q.x + q.z * q.z), 2.0 * (q.y * q.z - q.w * q.x)),
-        vec3(2.0 * (q.x * q.z - q.w * q.y), 2.0 * (q.y * q.z + q.w * q.x), 1.0 - 2.0 * (q.x * q.x + q.y * q.y)),
+        vec(1.0 - 2.0 * (q.y * q.y + q.z * q.z), 2.0 * (q.x * q.y - q.w * q.z), 2.0 * (q.x * q.z + q.w * q.y)),
+        vec(2.0 * (q.x * q.y + q.w * q.z), 1.0 - 2.0 * (q.x * q.x + q.z * q.z), 2.0 * (q.y * q.z - q.w * q.x)),
+        vec(2.0 * (q.x * q.z - q.w * q.y), 2.0 * (q.y * q.z + q.w * q.x), 1.0 - 2.0 * (q.x * q.x + q.y * q.y)),
     )
-
-
-@builtin("quat_to_matrix")
-def quat_to_matrix_f64(q: quatd):
-    """The rotation matrix of a unit quaternion."""
-    return matrix_from_rows(
-        vec3d(1.0 - 2.0 * (q.y * q.y + q.z * q.z), 2.0 * (q.x * q.y - q.w * q.z), 2.0 * (q.x * q.z + q.w * q.y)),
-        vec3d(2.0 * (q.x * q.y + q.w * q.z), 1.0 - 2.0 * (q.x * q.x + q.z * q.z), 2.0 * (q.y * q.z - q.w * q.x)),
-        vec3d(2.0 * (q.x * q.z - q.w * q.y), 2.0 * (q.y * q.z + q.w * q.x), 1.0 - 2.0 * (q.x * q.x + q.y * q.y)),
-    )
-
-
-@builtin("quat_from_matrix")
-def quat_from_matrix(m: Mat33):
-    """The unit quaternion of a rotation matrix (Shepperd 1978: the largest component comes from the diagonal)."""
-    t = m[0, 0] + m[1, 1] + m[2, 2]
-    x, y, z, w = t - t, t - t, t - t, t - t
-    if t >= m[0, 0] and t >= m[1, 1] and t >= m[2, 2]:
-        s = sqrt(select_max(1.0 + t, 0.0)) * 2.0
-        w = 0.25 * s
-        x = (m[2, 1] - m[1, 2]) / s
-        y = (m[0, 2] - m[2, 0]) / s
-        z = (m[1, 0] - m[0, 1]) / s
-    elif m[0, 0] >= m[1, 1] and m[0, 0] >= m[2, 2]:
-        s = sqrt(select_max(1.0 + m[0, 0] - m[1, 1] - m[2, 2], 0.0)) * 2.0
-        x = 0.25 * s
-        w = (m[2, 1] - m[1, 2]) / s
-        y = (m[0, 1] + m[1, 0]) / s
-        z = (m[0, 2] + m[2, 0]) / s
-    elif m[1, 1] >= m[2, 2]:
-        s = sqrt(select_max(1.0 + m[1, 1] - m[0, 0] - m[2, 2], 0.0)) * 2.0
-        y = 0.25 * s
-        w = (m[0, 2] - m[2, 0]) / s
-        x = (m[0, 1] + m[1, 0]) / s
-        z = (m[1, 2] + m[2, 1]) / s
-    else:
-        s = sqrt(select_max(1.0 + m[2, 2] - m[0, 0] - m[1, 1], 0.0)) * 2.0
-        z = 0.25 * s
-        w = (m[1, 0] - m[0, 1]) / s
-        x = (m[0, 2] + m[2, 0]) / s
-        y = (m[1, 2] + m[2, 1]) / s
-    return quat(x, y, z, w)
-
-
-@builtin("quat_from_axis_angle")
-def quat_from_axis_angle(axis: vec3, angle: float32):
-    """Rotation by `angle` (radians) about a unit axis."""
-    s = sin(angle * 0.5)
-    return quat(axis.x * s, axis.y * s, axis.z * s, cos(angle * 0.5))
-
-
-@builtin("quat_from_axis_angle")
-def quat_from_axis_angle_f64(axis: vec3d, angle: float64):
-    """Rotation by `angle` (radians) about a unit axis."""
-    s = sin(angle * 0.5)
-    return quatd(axis.x * s, axis.y * s, axis.z * s, cos(angle * 0.5))
-
-
-@builtin("quat_rpy")
-def quat_rpy(roll: float32, pitch: float32, yaw: float32):
-    """Rotation by roll about x, then pitch about y, then yaw about z (fixed axes, radians)."""
-    x = quat_from_axis_angle(vec3(1.0, 0.0, 0.0), roll)
-    y = quat_from_axis_angle(vec3(0.0, 1.0, 0.0), pitch)
-    z = quat_from_axis_angle(vec3(0.0, 0.0, 1.0), yaw)
-    return mul_quat_quat(z, mul_quat_quat(y, x))
 
 
 @builtin("quat_to_axis_angle")
-def quat_to_axis_angle(q: quat):
+def quat_to_axis_angle(q: Quat):
     """(unit axis, angle in radians from 0 to 2 pi); the axis of no rotation is zero."""
-    v = vec3(q.x, q.y, q.z)
+    v = imaginary(q)
     n = sqrt(dot3(v, v))
-    if n > 0.0:
-        return v / n, 2.0 * atan2(n, q.w)
-    return vec3(), 0.0
+    return normalize(v), 2.0 * atan2(n, q.w)
 
 
-@builtin("quat_between_vectors")
-def quat_between_vectors(a: vec3, b: vec3):
-    """The shortest rotation that takes the direction of a to that of b; any half turn where they are opposite."""
-    na, nb = a / sqrt(dot3(a, a)), b / sqrt(dot3(b, b))
-    w = 1.0 + dot3(na, nb)
-    axis = cross(na, nb)
-    if w < 1.0e-6:
-        side = vec3(1.0, 0.0, 0.0)
-        if abs(na.x) > 0.9:
-            side = vec3(0.0, 1.0, 0.0)
-        axis = cross(na, side)
-        w = 0.0
-    n = sqrt(dot3(axis, axis) + w * w)
-    return quat(axis.x / n, axis.y / n, axis.z / n, w / n)
+@builtin("quat_to_rpy")
+def quat_to_rpy(q: Quat):
+    """(roll, pitch, yaw) with q = quat_rpy(roll, pitch, yaw), |pitch| <= pi/2, as a vector."""
+    dtype = type(q.w)
+    one = type(q.w)(1.0)
+    s = 2.0 * (q.w * q.y - q.z * q.x)
+    pitch = asin(select(absolute(s) > 1.0, select(s > 0.0, one, -one), s))
+    roll = atan2(2.0 * (q.w * q.x + q.y * q.z), 1.0 - 2.0 * (q.x * q.x + q.y * q.y))
+    yaw = atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
+    return static(vector(3, dtype))(roll, pitch, yaw)
 
 
 @builtin("quat_slerp")
-def quat_slerp(a: quat, b: quat, t: float32):
+def quat_slerp(a: Quat, b: Quat, t: AnyFloat):
     """The rotation at fraction t of the shorter way from a to b, at constant speed."""
-    d = dot(a, b)
-    if d < 0.0:
-        b = quat(-b.x, -b.y, -b.z, -b.w)
-        d = -d
-    if d > 0.9995:
-        c = a * (1.0 - t) + b * t
-        return c / sqrt(dot(c, c))
-    angle = atan2(sqrt(select_max(1.0 - d * d, 0.0)), d)
-    return (a * sin((1.0 - t) * angle) + b * sin(t * angle)) / sin(angle)
+    d = dot_quat(a, b)
+    sign = select(d < 0.0, type(d)(-1.0), type(d)(1.0))
+    near = b * sign
+    # the angle from its sine and cosine together: acos(d) would lose half the digits near 0
+    gap = near - a
+    rest = near + a
+    angle = 2.0 * atan2(sqrt(dot_quat(gap, gap)), sqrt(dot_quat(rest, rest)))
+    if angle < 1.0e-3:
+        return normalize_quat(a * (1.0 - t) + near * t)
+    s0, _ = sincos((1.0 - t) * angle)
+    s1, _ = sincos(t * angle)
+    s, _ = sincos(angle)
+    return (a * s0 + near * s1) / s
+
+
+# --- exponential map ----------------------------------------------------------------------------------------------
+
+
+@builtin("sinc_and_cos")
+def sinc_and_cos_f32(square: float32):
+    """(sin(a) / a, cos(a)) for square = a**2: a series below a = 0.1."""
+    s = 1.0 - square * (0.16666667 - square * (0.008333334 - square * 0.0001984127))
+    c = 1.0 - square * (0.5 - square * (0.041666668 - square * 0.0013888889))
+    if square > 0.01:
+        a = sqrt(square)
+        sine, cosine = sincos(a)
+        s, c = sine / a, cosine
+    return s, c
+
+
+@builtin("sinc_and_cos")
+def sinc_and_cos_f64(square: float64):
+    s = 1.0 - square * (1.0 / 6.0 - square * (1.0 / 120.0 - square * (1.0 / 5040.0 - square * (1.0 / 362880.0))))
+    c = 1.0 - square * (0.5 - square * (1.0 / 24.0 - square * (1.0 / 720.0 - square * (1.0 / 40320.0))))
+    if square > 0.0001:
+        a = sqrt(square)
+        sine, cosine = sincos(a)
+        s, c = sine / a, cosine
+    return s, c
+
+
+@builtin("quat_exp")
+def quat_exp(rotation: RealVec3):
+    """The rotation by |rotation| radians about its direction (exponential map of a rotation vector)."""
+    half = rotation * 0.5
+    s, c = sinc_and_cos(dot3(half, half))
+    return quat_of(half * s, c)
+
+
+@builtin("quat_log")
+def quat_log(q: Quat):
+    """The rotation vector of q, of length 0 to pi: axis times angle, the inverse of quat_exp."""
+    v = imaginary(q)
+    n = sqrt(dot3(v, v))
+    sign = select(q.w < 0.0, type(n)(-1.0), type(n)(1.0))
+    factor = select(n > 1.0e-6, 2.0 * atan2(n, sign * q.w) / n, 2.0 / (sign * q.w))
+    return v * (sign * factor)
 
 
 @builtin("quat_integrate")
-def quat_integrate(q: quat, w: vec3, dt: float32):
+def quat_integrate(q: Quat, w: RealVec3, dt: AnyFloat):
     """q turned for the time dt by the world angular velocity w (exponential map), normalised."""
-    half = w * (0.5 * dt)
-    angle2 = dot3(half, half)
-    s = 1.0 - angle2 * 0.16666667 + angle2 * angle2 * 0.008333333
-    c = 1.0 - angle2 * 0.5 + angle2 * angle2 * 0.041666668
-    if angle2 > 0.01:
-        angle = sqrt(angle2)
-        s = sin(angle) / angle
-        c = cos(angle)
-    r = mul_quat_quat(quat(half.x * s, half.y * s, half.z * s, c), q)
-    return r / sqrt(dot(r, r))
-
-
-# --- transforms ---------------------------------------------------------------------------------------------------
-
-
-@builtin("transform_identity")
-def transform_identity():
-    """Neither translation nor rotation."""
-    return transform(vec3(), quat(0.0, 0.0, 0.0, 1.0))
-
-
-@builtin("transform_get_translation")
-def transform_get_translation(t: Transform):
-    """The translation p."""
-    return t.p
-
-
-@builtin("transform_get_rotation")
-def transform_get_rotation(t: Transform):
-    """The rotation q."""
-    return t.q
-
-
-@builtin("mul_transform_transform")
-@builtin("transform_multiply")
-def mul_transform_transform(a: Transform, b: Transform):
-    """The transform b, then a."""
-    return type(a)(a.p + quat_rotate(a.q, b.p), mul_quat_quat(a.q, b.q))
-
-
-@builtin("transform_inverse")
-def transform_inverse(t: Transform):
-    """The inverse of a rigid transform."""
-    q = quat_inverse(t.q)
-    return type(t)(-quat_rotate(q, t.p), q)
-
-
-@builtin("transform_point")
-def transform_point(t: Transform, p: Vec3):
-    """The point p rotated, then translated."""
-    return t.p + quat_rotate(t.q, p)
-
-
-@builtin("transform_vector")
-def transform_vector(t: Transform, v: Vec3):
-    """The direction v rotated."""
-    return quat_rotate(t.q, v)
-
-
-# --- spatial vectors ----------------------------------------------------------------------------------------------
-
-
-@builtin("spatial_top")
-def spatial_top(s: spatial_vector):
-    """The linear half."""
-    return vec3(s[0], s[1], s[2])
-
-
-@builtin("spatial_bottom")
-def spatial_bottom(s: spatial_vector):
-    """The angular half."""
-    return vec3(s[3], s[4], s[5])
+    return normalize_quat(mul_quat_quat(quat_exp(w * dt), q))

@@ -122,9 +122,6 @@ class Value:
     def __deepcopy__(self, memo: Any) -> Self:
         return self._of(self._c.copy())
 
-    def __reduce__(self) -> Any:
-        return restore, (self.ir_type, self._c.tolist())
-
     def _same(self, other: Any) -> np.ndarray | None:
         """Components of an operand of this type, or None where it is not one."""
         if isinstance(other, Value):
@@ -222,10 +219,3 @@ def make_class(base: type, name: str, ir_type: Type, **members: Any) -> Any:
     assert same is not None, ir_type
     body = {"__slots__": (), "ir_type": ir_type, "dtype": same[0], "size": same[1], "__module__": __name__, **members}
     return register(ir_type, type(name, (base,), body))
-
-
-def restore(ir_type: Type, components: list[Any]) -> Any:
-    """Unpickles a value."""
-    from engine.compiler.values.factories import value_class
-
-    return value_class(ir_type)(components)

@@ -91,6 +91,18 @@ def value_class(t: Type) -> Any:
     return found
 
 
+def restore(ir_type: Type, components: list[Any]) -> Any:
+    """Unpickles a value."""
+    return value_class(ir_type)(components)
+
+
+def _reduce(value: Any) -> Any:
+    return restore, (value.ir_type, value._c.tolist())
+
+
+Value.__reduce__ = _reduce  # type: ignore[assignment, method-assign]  # set here, where every class can be made again
+
+
 def type_of(value: Any) -> Type:
     """The type that a Python-scope value has in a kernel: float is float32, int is int32, NumPy scalars keep theirs."""
     if isinstance(value, np.generic):  # before float: float64 is a subclass of it

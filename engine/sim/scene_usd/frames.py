@@ -5,6 +5,7 @@ Columns are images of axes: world = A · local + t, with A = rotation · stretch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from engine.geom.pose import Floats, quat_from_matrix
 
 SHEAR_SLACK = 1e-5  # relative: single-precision xformOps leave this much
 SCALE_SLACK = 1e-5
+ROUNDING = 1e-12  # what double precision leaves
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,10 @@ class Frame:
 IDENTITY = Frame(np.eye(3), np.eye(3), np.zeros(3))
 
 
-def split(matrix: Floats, origin: Floats, signs: Floats | None = None) -> Frame:
+def split(matrix: Floats, origin: Floats, signs: Callable[[], Floats | None] = lambda: None) -> Frame:
     """Takes a 3×3 matrix apart. Without shear the columns are only normalised; with shear: polar decomposition.
 
-    A mirroring matrix has no unique split. `signs` (3,) says which axes its author negated; without it all three are.
+    A mirroring matrix has no unique split. `signs` () → (3,) says which axes its author negated, None: all three.
     Raises ValueError for a singular matrix or numbers that are not finite.
     """
     if not (np.isfinite(matrix).all() and np.isfinite(origin).all()):
@@ -68,11 +70,13 @@ def split(matrix: Floats, origin: Floats, signs: Floats | None = None) -> Frame:
     mirrored = np.linalg.det(matrix) < 0
     unit = matrix / lengths
     gram = unit.T @ unit
-    if np.abs(gram - np.eye(3)).max() <= SHEAR_SLACK:
+    shear = float(np.abs(gram - np.eye(3)).max())
+    if shear <= SHEAR_SLACK:
         flips = np.ones(3)
         if mirrored:
-            flips = np.sign(signs) if signs is not None and np.prod(np.sign(signs)) < 0 else -flips
-        rotation = _orthonormal(unit * flips)
+            wanted = signs()
+            flips = wanted if wanted is not None and np.prod(wanted) < 0 else -flips
+        rotation = unit * flips if shear <= ROUNDING else _orthonormal(unit * flips)
         return Frame(rotation, np.diag(lengths * flips), np.asarray(origin, float))
     u, s, vt = np.linalg.svd(matrix)
     if s[-1] <= 1e-12 * s[0]:
@@ -91,7 +95,7 @@ def prim_frame(cache: Any, prim: Any, length: float, path: str) -> Frame:
     """World frame of a prim, in metres, at the time of the UsdGeom.XformCache. Raises SceneError where singular."""
     matrix = np.array(cache.GetLocalToWorldTransform(prim)).T
     try:
-        return split(matrix[:3, :3] * length, matrix[:3, 3] * length, _authored_signs(cache, prim))
+        return split(matrix[:3, :3] * length, matrix[:3, 3] * length, lambda: _authored_signs(cache, prim))
     except ValueError as error:
         raise SceneError(path, str(prim.GetPath()), str(error)) from None
 

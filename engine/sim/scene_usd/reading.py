@@ -27,6 +27,7 @@ class Reading:
     body_index: dict[str, int] = field(default_factory=dict)  # prim path -> index in records.bodies
     body_frames: list[Frame] = field(default_factory=list)  # world frame of each body, with its stretch
     shape_index: dict[str, list[int]] = field(default_factory=dict)  # prim path -> indices in records.shapes
+    frames: dict[str, Frame] = field(default_factory=dict)  # prim path -> world frame, as they are asked for
     materials: dict[str, Material] = field(default_factory=dict)  # prim path -> what it says
 
     @property
@@ -45,7 +46,10 @@ class Reading:
 
     def frame(self, prim: Any) -> Frame:
         """World frame of a prim, m."""
-        return prim_frame(self.cache, prim, self.units.length, self.path)
+        path = str(prim.GetPath())
+        if path not in self.frames:
+            self.frames[path] = prim_frame(self.cache, prim, self.units.length, self.path)
+        return self.frames[path]
 
     def parent_frame(self, prim: Any) -> Frame:
         """The world frame in which the prim's own xform is given, m."""

@@ -1,0 +1,154 @@
+"""Rigid transforms and spatial vectors: six components, the linear half first, then the angular half."""
+
+from engine.compiler.library.constructors import matrix_from_rows, static
+from engine.compiler.library.linear import cross, dot3
+from engine.compiler.library.patterns import Mat44, RealVec3, Spatial, Transform
+from engine.compiler.library.registry import builtin
+from engine.compiler.library.rotations import (
+    mul_quat_quat,
+    quat_from_matrix,
+    quat_inverse,
+    quat_rotate,
+    quat_rotate_inv,
+    quat_to_matrix,
+)
+from engine.compiler.values import transformation, vector
+
+# --- transforms ---------------------------------------------------------------------------------------------------
+
+
+@builtin("transform_identity")
+def transform_identity(dtype=float):
+    """Neither translation nor rotation."""
+    return static(transformation(dtype))(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+
+
+@builtin("transform_get_translation")
+def transform_get_translation(t: Transform):
+    """The translation p."""
+    return t.p
+
+
+@builtin("transform_get_rotation")
+def transform_get_rotation(t: Transform):
+    """The rotation q."""
+    return t.q
+
+
+@builtin("mul_transform_transform")
+@builtin("transform_multiply")
+def transform_multiply(a: Transform, b: Transform):
+    """The transform b, then a."""
+    return type(a)(a.p + quat_rotate(a.q, b.p), mul_quat_quat(a.q, b.q))
+
+
+@builtin("transform_inverse")
+def transform_inverse(t: Transform):
+    """The inverse of a rigid transform."""
+    return type(t)(-quat_rotate_inv(t.q, t.p), quat_inverse(t.q))
+
+
+@builtin("transform_point")
+def transform_point(t: Transform, p: RealVec3):
+    """The point p rotated, then translated."""
+    return t.p + quat_rotate(t.q, p)
+
+
+@builtin("transform_point")
+def transform_point_by_matrix(m: Mat44, p: RealVec3):
+    """The point p by a 4 × 4 matrix, without the division by the fourth coordinate."""
+    return type(p)(
+        m[0, 0] * p.x + m[0, 1] * p.y + m[0, 2] * p.z + m[0, 3],
+        m[1, 0] * p.x + m[1, 1] * p.y + m[1, 2] * p.z + m[1, 3],
+        m[2, 0] * p.x + m[2, 1] * p.y + m[2, 2] * p.z + m[2, 3],
+    )
+
+
+@builtin("transform_vector")
+def transform_vector(t: Transform, v: RealVec3):
+    """The direction v rotated."""
+    return quat_rotate(t.q, v)
+
+
+@builtin("transform_vector")
+def transform_vector_by_matrix(m: Mat44, v: RealVec3):
+    return type(v)(
+        m[0, 0] * v.x + m[0, 1] * v.y + m[0, 2] * v.z,
+        m[1, 0] * v.x + m[1, 1] * v.y + m[1, 2] * v.z,
+        m[2, 0] * v.x + m[2, 1] * v.y + m[2, 2] * v.z,
+    )
+
+
+@builtin("transform_to_matrix")
+def transform_to_matrix(t: Transform):
+    """The 4 × 4 matrix of a rigid transform, for column vectors."""
+    r, p = quat_to_matrix(t.q), t.p
+    dtype = type(p.x)
+    row = static(vector(4, dtype))
+    return matrix_from_rows(
+        row(r[0, 0], r[0, 1], r[0, 2], p.x),
+        row(r[1, 0], r[1, 1], r[1, 2], p.y),
+        row(r[2, 0], r[2, 1], r[2, 2], p.z),
+        row(0.0, 0.0, 0.0, 1.0),
+    )
+
+
+@builtin("transform_from_matrix")
+def transform_from_matrix(m: Mat44):
+    """The rigid transform of a 4 × 4 matrix without scale or shear."""
+    dtype = type(m[0, 0])
+    vec = static(vector(3, dtype))
+    rows = (vec(m[0, 0], m[0, 1], m[0, 2]), vec(m[1, 0], m[1, 1], m[1, 2]), vec(m[2, 0], m[2, 1], m[2, 2]))
+    q = quat_from_matrix(matrix_from_rows(rows[0], rows[1], rows[2]))
+    return static(transformation(dtype))(vec(m[0, 3], m[1, 3], m[2, 3]), q)
+
+
+# --- spatial vectors ----------------------------------------------------------------------------------------------
+
+
+@builtin("spatial_top")
+def spatial_top(s: Spatial):
+    """The first, linear half."""
+    dtype = type(s[0])
+    return static(vector(3, dtype))(s[0], s[1], s[2])
+
+
+@builtin("spatial_bottom")
+def spatial_bottom(s: Spatial):
+    """The second, angular half."""
+    dtype = type(s[0])
+    return static(vector(3, dtype))(s[3], s[4], s[5])
+
+
+@builtin("spatial_dot")
+def spatial_dot(a: Spatial, b: Spatial):
+    """Power of a wrench and a twist."""
+    return dot3(spatial_top(a), spatial_top(b)) + dot3(spatial_bottom(a), spatial_bottom(b))
+
+
+@builtin("spatial_cross")
+def spatial_cross(a: Spatial, b: Spatial):
+    """Rate of change of the twist b fixed in a frame that moves with twist a (Featherstone 2008, 2.9)."""
+    va, wa, vb, wb = spatial_top(a), spatial_bottom(a), spatial_top(b), spatial_bottom(b)
+    return type(a)(cross(wa, vb) + cross(va, wb), cross(wa, wb))
+
+
+@builtin("spatial_cross_dual")
+def spatial_cross_dual(a: Spatial, b: Spatial):
+    """Rate of change of the wrench b (force, torque) fixed in a frame that moves with twist a."""
+    v, w, f, n = spatial_top(a), spatial_bottom(a), spatial_top(b), spatial_bottom(b)
+    return type(a)(cross(w, f), cross(w, n) + cross(v, f))
+
+
+@builtin("transform_twist")
+def transform_twist(t: Transform, s: Spatial):
+    """A twist (velocity at the origin, angular velocity) of the inner frame seen from the outer one."""
+    w = quat_rotate(t.q, spatial_bottom(s))
+    return type(s)(quat_rotate(t.q, spatial_top(s)) + cross(t.p, w), w)
+
+
+@builtin("transform_wrench")
+def transform_wrench(t: Transform, s: Spatial):
+    """A wrench (force, torque about the origin) of the inner frame seen from the outer one."""
+    f = quat_rotate(t.q, spatial_top(s))
+    return type(s)(f, quat_rotate(t.q, spatial_bottom(s)) + cross(t.p, f))
