@@ -355,7 +355,13 @@ def _check_packages() -> tuple[bool, str]:
 def _check_cpu() -> tuple[bool, str]:
     from engine.compiler.target_host import host_target
 
-    return True, str(host_target().key)
+    target = host_target()
+    simd = [
+        name
+        for name in ("sse4.2", "avx", "fma", "avx2", "avx512f", "neon", "sve")
+        if f"+{name}," in f"{target.features},"
+    ]
+    return True, f"{target.cpu} ({target.triple}); SIMD: {', '.join(simd) or 'baseline'}"
 
 
 def _check_openmp() -> tuple[bool, str]:

@@ -193,6 +193,21 @@ def test_interrupt_keeps_the_frames_so_far(
     assert Usd.Stage.Open("frames.usda").GetEndTimeCode() == 3
 
 
+def test_a_run_that_goes_wrong_leaves_no_file(
+    scene: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.errors import SimulationError
+    from engine.sim.simulation import Simulation
+
+    def broken(self: Simulation) -> None:
+        raise SimulationError("/W/ball", "body_q", 7)
+
+    monkeypatch.setattr(Simulation, "step", broken)
+    code, out, err = call(capsys, "run", "scene.usda", "--frames", "9", "--out", "frames.usda", "--quiet")
+    assert (code, out, err) == (2, "", "engine: frame 7: body_q of body '/W/ball' is not finite\n")
+    assert [p.name for p in Path().iterdir()] == ["scene.usda"]
+
+
 def test_ctrl_c_from_outside(scene: Path) -> None:
     from pxr import Usd
 

@@ -125,9 +125,11 @@ def make_codes(
     p = center[t]
     size = max(max(hi.x - lo.x, hi.y - lo.y), max(hi.z - lo.z, 1.0e-6))
     scale = float(MORTON_CELLS) / size
-    code = spread(cell(p.x, lo.x, scale)) | (spread(cell(p.y, lo.y, scale)) << 1) | (spread(cell(p.z, lo.z, scale)) << 2)
+    x = spread(cell(p.x, lo.x, scale))
+    y = spread(cell(p.y, lo.y, scale))
+    z = spread(cell(p.z, lo.z, scale))
     world = k.uint64(m.shape_world[solid[t]] + 1)
-    keys[t] = (world << k.uint64(30)) | k.uint64(code)
+    keys[t] = (world << k.uint64(30)) | k.uint64(x | (y << 1) | (z << 2))
     order[t] = solid[t]
 
 

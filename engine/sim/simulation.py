@@ -16,7 +16,6 @@ from engine.sim.contact_view import ContactView
 from engine.sim.stats import StageClock, Stats
 from engine.state import store
 from engine.state.model import Model
-from engine.timer import timer
 
 solvers.provide("soft_step", "engine.sim.solver_soft_step:SoftStep")
 DEFAULT_SOLVER = "soft_step"

@@ -57,7 +57,8 @@ def brute_force(model, contacts):
     moves = [b >= 0 and model.body_inv_mass.numpy()[b] > 0 for b in body]
     filtered = {(int(key) >> 32, int(key) & 0xFFFFFFFF) for key in model.shape_filter_pair.numpy()}
     apart = set()
-    for p, c, both in zip(model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_collide.numpy(), strict=True):
+    joints = (model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_collide.numpy())
+    for p, c, both in zip(*joints, strict=True):
         if not both and p >= 0:
             apart.add((min(p, c), max(p, c)))
     pairs = []
@@ -222,8 +223,11 @@ def test_same_bits_with_any_number_of_threads(threads, rng):
     assert hashes[0] == hashes[1]
 
 
+BALL = st.tuples(*[st.floats(-3, 3, width=32)] * 3, st.floats(0.0625, 1.5, width=32))
+
+
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(*[st.floats(-3, 3, width=32)] * 3, st.floats(0.0625, 1.5, width=32)), min_size=1, max_size=40))
+@given(st.lists(BALL, min_size=1, max_size=40))
 def test_any_spheres(balls):
     builder = ModelBuilder()
     for x, y, z, r in balls:

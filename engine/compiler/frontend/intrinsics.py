@@ -135,7 +135,9 @@ def _atomic(name: str) -> Lower:
         t = array.type
         extra = 2 if name == "cas" else 1
         if len(args) != 1 + t.ndim + extra:
-            raise ctx.error(node, f"atomic_{name}() takes the array, {t.ndim} indices and {extra} value{'s' * (extra > 1)}")
+            raise ctx.error(
+                node, f"atomic_{name}() takes the array, {t.ndim} indices and {extra} value{'s' * (extra > 1)}"
+            )
         indices = [ctx.value(a, node, types.int32) for a in args[1 : 1 + t.ndim]]
         same = types.components(t.dtype)
         if same is None:
