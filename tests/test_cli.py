@@ -166,11 +166,9 @@ def test_damaged_files(scene: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert err.startswith(f"engine: {name}: not a USD file, or damaged (")
 
 
-def test_debug_shows_the_traceback(scene: Path) -> None:
-    from engine.errors import SceneError
-
-    with pytest.raises(SceneError):
-        main(["run", "none.usda", "--debug"])
+def test_debug_shows_the_traceback(scene: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "run", "none.usda", "--debug")
+    assert (code, out) == (2, "") and err.startswith("Traceback") and "none.usda: no such file" in err
 
 
 def test_interrupt_keeps_the_frames_so_far(

@@ -57,6 +57,7 @@ def remember(c: Contacts, old: Contacts):
     old.pair_shape1[p] = c.pair_shape1[p]
     old.pair_axis[p] = c.pair_axis[p]
     old.manifold_count[p] = c.manifold_count[p]
+    old.manifold_color[p] = c.manifold_color[p]
     old.manifold_friction[p] = c.manifold_friction[p]
     old.manifold_twist[p] = c.manifold_twist[p]
     for i in range(4 * p, 4 * p + 4):
@@ -120,11 +121,13 @@ def adopt(m: Model, c: Contacts, old: Contacts, keys: k.array(dtype=k.uint64), c
     if o < 0:
         c.pair_axis[p] = -1
         c.manifold_count[p] = 0
+        c.manifold_color[p] = -1
         c.manifold_friction[p] = k.vec3(0.0)
         c.manifold_twist[p] = 0.0
     else:
         c.pair_axis[p] = old.pair_axis[o]
         c.manifold_count[p] = old.manifold_count[o]
+        c.manifold_color[p] = old.manifold_color[o]
         c.manifold_friction[p] = old.manifold_friction[o]
         c.manifold_twist[p] = old.manifold_twist[o]
         for i in range(4):

@@ -92,6 +92,14 @@ def welded_bodies(model: Model) -> np.ndarray:
     return welded[:-1] & (model.body_inv_mass.numpy() > 0.0)
 
 
+def acting_dofs(model: Model) -> np.ndarray:
+    """(ndof,) bool: dofs with a drive, a limit or friction, which need rows of their own."""
+    m = model
+    drive = (m.joint_target_ke.numpy() > 0.0) | (m.joint_target_kd.numpy() > 0.0)
+    low, high = m.joint_limit_lower.numpy(), m.joint_limit_upper.numpy()
+    return drive | (low > -joints.LIMITED) | (high < joints.LIMITED) | (m.joint_friction.numpy() > 0.0)
+
+
 class SoftStep:
     """Advances `state` by frames of `dt` seconds. Owns the rows; all that persists is in the tables."""
 
@@ -242,10 +250,9 @@ class SoftStep:
         pairs, count = self._active_pairs.order, self._active_pairs.size
         self._coloring = Coloring(m.count["nbody"], max(capacity, 1), count, device)
         self._by_color = BucketOrder(self._coloring.color, count, capacity, COLORS, device)
+        listed = [self._coloring.body0, self._coloring.body1, self._coloring.color]
         self._list_bodies = self._record(
-            contacts_.list_bodies,
-            indirect(count, capacity),
-            [m, c, self._inv_mass, pairs, self._coloring.body0, self._coloring.body1],
+            contacts_.list_bodies, indirect(count, capacity), [m, c, self._inv_mass, pairs, *listed]
         )
         rows = contacts_.ContactRows({"nrow": capacity, "npoint": contacts_.MAX_POINTS * capacity}, device=device)
         self._record_contacts(rows, pairs, count, capacity)
@@ -260,8 +267,9 @@ class SoftStep:
         soft = k.vec4(*softness(hertz, settings.contact_damping_ratio, h), settings.push_velocity)
         soft_static = k.vec4(*softness(2.0 * hertz, settings.contact_damping_ratio, h), settings.push_velocity)
         everything = indirect(count, capacity)
+        found = [pairs, self._by_color.order, self._coloring.color]
         self._prepare = self._record(
-            contacts_.prepare_contacts, everything, [m, c, pairs, self._by_color.order, rows, velocity, frame, inertia]
+            contacts_.prepare_contacts, everything, [m, c, *found, rows, velocity, frame, inertia]
         )
         self._store = self._record(contacts_.store_contacts, everything, [rows, c])
 
@@ -303,6 +311,7 @@ class SoftStep:
         dynamic = np.append(self._inv_mass.numpy() > 0.0, False)  # the last element answers for −1, the world
         for side, ends in ((coloring.body0, m.joint_parent.numpy()), (coloring.body1, m.joint_child.numpy())):
             side.assign(np.where(dynamic[ends], ends, -1).astype(np.int32))
+        coloring.color.fill_(-1)
         coloring.run()
         by_color = BucketOrder(coloring.color, count, njoint, COLORS, self._device)
         by_color.run()
@@ -310,6 +319,7 @@ class SoftStep:
         hertz = min(self.settings.joint_hertz, self.settings.joint_rate / self.h)
         soft = k.vec4(*softness(hertz, self.settings.joint_damping_ratio, self.h), 0.0)
         rows = joints.JointRows({"ndof": m.count["ndof"]}, device=self._device)
+        rows.acts.assign(acting_dofs(m).astype(np.int32))
         for color in range(COLORS):
             if sizes[color]:
                 dim = 1 if color == OVERFLOW else int(sizes[color])

@@ -81,6 +81,8 @@ def mark_pairs(m: Model, contacts: Contacts, inv_mass: k.array(dtype=k.float32),
             mobility += inv_mass[m.shape_body[b]]
         if sensor == 0 and mobility > 0.0:
             key[p] = 0
+    if key[p] < 0:
+        contacts.manifold_color[p] = -1
 
 
 @k.kernel
@@ -91,8 +93,9 @@ def list_bodies(
     order: k.array(dtype=k.int32),
     body0: k.array(dtype=k.int32),
     body1: k.array(dtype=k.int32),
+    color: k.array(dtype=k.int32),
 ):
-    """The dynamic bodies of each constraint, −1 for those that do not react."""
+    """The dynamic bodies of each constraint, −1 for those that do not react, and the colour that it had."""
     i = k.tid()
     p = order[i]
     a = m.shape_body[contacts.pair_shape0[p]]
@@ -103,6 +106,7 @@ def list_bodies(
         b = -1
     body0[i] = a
     body1[i] = b
+    color[i] = contacts.manifold_color[p]
 
 
 @k.func
@@ -248,6 +252,7 @@ def prepare_contacts(
     contacts: Contacts,
     pairs: k.array(dtype=k.int32),
     order: k.array(dtype=k.int32),
+    color: k.array(dtype=k.int32),
     rows: ContactRows,
     velocity: k.array(dtype=BodyVelocity, layout="rows"),
     frame: k.array(dtype=BodyFrame, layout="rows"),
@@ -265,6 +270,7 @@ def prepare_contacts(
     b.inv_mass0 = frame[body0].inv_mass
     b.inv_mass1 = frame[body1].inv_mass
 
+    contacts.manifold_color[p] = color[order[i]]
     rows.pair[i] = p
     rows.body0[i] = body0
     rows.body1[i] = body1

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from engine.compiler import lang
 from engine.config import config
+from engine.geom.broad_phase import spread
 from engine.geom.collision import Collision
 from engine.geom.shapes import ShapeType
 from engine.sim.builder import ModelBuilder
@@ -232,4 +234,15 @@ def test_any_spheres(balls):
     builder = ModelBuilder()
     for x, y, z, r in balls:
         builder.add_shape_sphere(builder.add_body(pose((x, y, z))), radius=r)
+    check(builder)
+
+
+def test_spread_puts_bits_three_apart():
+    for x in (0, 1, 0x8000, 0xFFFF, 0xABCD):
+        assert int(spread(lang.uint64(x))) == sum(((x >> i) & 1) << (3 * i) for i in range(16))
+
+
+def test_one_body_far_away_does_not_spoil_the_tree(rng):
+    builder = random_scene(rng, 200, 8)
+    builder.add_shape_sphere(builder.add_body(pose((0, 0, -1e5))), radius=0.5)
     check(builder)

@@ -68,7 +68,7 @@ class Builtin:
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        return self.overloads[0].__doc__ if self.overloads else None
+        return next((f.__doc__ for f in self.overloads if f.__doc__), None)
 
     def resolve(self, arguments: tuple[Type, ...]) -> LibraryFunction | None:
         """The implementation for positional arguments of these types, or None."""
