@@ -74,21 +74,18 @@ def welded_bodies(model: Model) -> np.ndarray:
     """
     welded = np.zeros(model.count["nbody"] + 1, bool)
     welded[-1] = True  # body −1 is the world
-    parent, child, pose = model.joint_parent.numpy(), model.joint_child.numpy(), model.body_q.numpy().astype(float)
-    pose = np.vstack([pose.reshape(-1, 7), IDENTITY])
-    rigid = []
-    for j in np.flatnonzero((model.joint_type.numpy() == JointType.FIXED) & (model.joint_enabled.numpy() != 0)):
-        first = pose_multiply(pose[parent[j]], model.joint_xform_p.numpy()[j].astype(float))
-        second = pose_multiply(pose[child[j]], model.joint_xform_c.numpy()[j].astype(float))
-        apart = pose_multiply(pose_inverse(first), second)
-        if np.linalg.norm(apart[:3]) < 1e-4 and np.linalg.norm(apart[3:6]) < 1e-4:
-            rigid.append((parent[j], child[j]))
+    fixed = np.flatnonzero((model.joint_type.numpy() == JointType.FIXED) & (model.joint_enabled.numpy() != 0))
+    parent, child = model.joint_parent.numpy()[fixed], model.joint_child.numpy()[fixed]
+    pose = np.vstack([model.body_q.numpy().astype(float).reshape(-1, 7), IDENTITY])
+    first = pose_multiply(pose[parent], model.joint_xform_p.numpy()[fixed].astype(float).reshape(-1, 7))
+    second = pose_multiply(pose[child], model.joint_xform_c.numpy()[fixed].astype(float).reshape(-1, 7))
+    apart = np.abs(pose_multiply(pose_inverse(first), second)[:, :6]).max(axis=1, initial=0.0)
+    rigid = np.stack([parent, child], axis=1)[apart < 1e-4]
     grown = True
     while grown:
-        grown = False
-        for a, b in rigid:
-            if welded[a] != welded[b]:
-                welded[[a, b]] = grown = True
+        half = welded[rigid[:, 0]] != welded[rigid[:, 1]]
+        grown = bool(half.any())
+        welded[rigid[half]] = True
     return welded[:-1] & (model.body_inv_mass.numpy() > 0.0)
 
 
@@ -324,10 +321,8 @@ class SoftStep:
         by_color.run()
         sizes = by_color.size.numpy()
         hertz = min(self.settings.joint_hertz, self.settings.joint_rate / self.h)
-        rate, _, _ = softness(hertz, self.settings.joint_damping_ratio, self.h)
-        import os
-        ov = eval(os.environ.get("JSOFT", "(1.0,1.0,0.0)"))
-        soft = k.vec4(rate*ov[0], ov[1], ov[2], 0.0)
+        rate, mass_scale, impulse_scale = softness(hertz, self.settings.joint_damping_ratio, self.h)
+        soft = k.vec4(rate, mass_scale, impulse_scale, impulse_scale / mass_scale)
         rows = joints.JointRows({"ndof": m.count["ndof"], "njoint": njoint}, device=self._device)
         acts, turns = acting_rows(m)
         rows.acts.assign(acts.astype(np.int32))

@@ -18,6 +18,8 @@ from engine.sim.solver_soft_step_bodies import (
 )
 from engine.sim.solver_soft_step_joint_axes import JointPoses
 
+LEVER_SHARE = 8.0
+
 
 @k.struct
 class JointBodies:
@@ -169,6 +171,55 @@ def projected_solve(p: k.mat33, mass: k.mat33d, rhs: k.vec3) -> k.vec3:
             system[i, j] = system[i, j] - wide[i, j] * scale
         system[i, i] = system[i, i] + one * scale
     return p @ full_solve(system, p @ rhs)
+
+
+@k.func
+def narrowed(m: k.mat33d) -> k.mat33:
+    """The same matrix in float32."""
+    out = k.mat33()
+    for i in range(3):
+        for j in range(3):
+            out[i, j] = k.float32(m[i, j])
+    return out
+
+
+@k.func
+def anchor_give(mass: k.mat33d, total: float, ratio: float) -> k.mat33d:
+    """Velocity per impulse of the springs between the anchors: `ratio` times the inverse mass.
+
+    total: Σ 1/m, the part of the inverse mass that does not come from the rotation. The part that does counts up to
+    LEVER_SHARE times as much: that of a light body with a long arm would make the spring too soft to carry the body.
+    """
+    base = k.float64(total)
+    turning = (mass[0, 0] + mass[1, 1] + mass[2, 2]) - base * k.float64(3.0)
+    share = k.float64(1.0)
+    if turning > base * k.float64(2.0 * LEVER_SHARE):
+        share = base * k.float64(2.0 * LEVER_SHARE) / turning
+    out = mass * share
+    for i in range(3):
+        out[i, i] = out[i, i] + base * (k.float64(1.0) - share)
+    return out * k.float64(ratio)
+
+
+@k.func
+def softened(mass: k.mat33d, give: float) -> k.mat33d:
+    """The inverse mass of axes with a spring in line: `give` is velocity per impulse, the same in all directions."""
+    for i in range(3):
+        mass[i, i] = mass[i, i] + k.float64(give)
+    return mass
+
+
+@k.func
+def harmonic_mean(mass: k.mat33d) -> float:
+    """Of the three eigenvalues of a symmetric matrix, 3 / tr(mass⁻¹); 0 where it is singular."""
+    minors = (
+        (mass[1, 1] * mass[2, 2] - mass[1, 2] * mass[2, 1])
+        + (mass[0, 0] * mass[2, 2] - mass[0, 2] * mass[2, 0])
+        + (mass[0, 0] * mass[1, 1] - mass[0, 1] * mass[1, 0])
+    )
+    if minors > k.float64(0.0):
+        return k.float32(k.float64(3.0) * k.determinant(mass) / minors)
+    return 0.0
 
 
 @k.func

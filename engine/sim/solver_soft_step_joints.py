@@ -35,20 +35,24 @@ from engine.sim.solver_soft_step_joint_rows import (
     JointBodies,
     Row,
     Turning,
+    anchor_give,
     anchor_mass,
     angular_axis,
     angular_row,
     clamp_to,
     free_turning,
     full_solve,
+    harmonic_mean,
     limit_impulse,
     linear_axis,
     linear_row,
     load_bodies,
+    narrowed,
     pinned_turning,
     projected_solve,
     push,
     push_along,
+    softened,
     speed_along,
     store_bodies,
 )
@@ -180,35 +184,26 @@ def solve_cone(
 
 
 @k.func
-def chosen_softness(soft: k.vec4, use_bias: bool):
-    """(bias rate, mass scale, impulse scale) of locked axes."""
-    rate = 0.0
-    mass_scale = 1.0
-    impulse_scale = 0.0
-    if use_bias:
-        rate = soft.x
-        mass_scale = soft.y
-        impulse_scale = soft.z
-    return rate, mass_scale, impulse_scale
-
-
-@k.func
 def solve_anchor(
     m: Model, s: State, poses: JointPoses, bodies: JointBodies, joint: int, mass: k.mat33d, soft: k.vec4, use_bias: bool
 ) -> JointBodies:
     """Holds the anchors together along the locked linear axes; mass: anchor_mass."""
-    rate, mass_scale, impulse_scale = chosen_softness(soft, use_bias)
     slip = (bodies.v1 + k.cross(bodies.w1, poses.r1)) - (bodies.v0 + k.cross(bodies.w0, poses.r0))
-    wanted = slip + poses.d * rate
     old = s.joint_impulse_linear[joint]
-    change = k.vec3(0.0, 0.0, 0.0)
-    if m.joint_lin_count[joint] == 0:
-        change = full_solve(mass, wanted)
-    else:
-        p = locked_linear(m, poses, joint)
+    free = m.joint_lin_count[joint]
+    p = locked_linear(m, poses, joint)
+    if free > 0:
         old = p @ old
-        change = projected_solve(p, mass, wanted)
-    change = change * -mass_scale - old * impulse_scale
+    wanted = slip
+    if use_bias:
+        give = anchor_give(mass, bodies.inv_mass0 + bodies.inv_mass1, soft.w)
+        wanted = slip + poses.d * soft.x + narrowed(give) @ old
+        mass = mass + give
+    change = k.vec3(0.0, 0.0, 0.0)
+    if free == 0:
+        change = -full_solve(mass, wanted)
+    else:
+        change = -projected_solve(p, mass, wanted)
     s.joint_impulse_linear[joint] = old + change
     return push(bodies, change, k.cross(poses.r0, change), k.cross(poses.r1, change))
 
@@ -225,11 +220,15 @@ def solve_rotation(
     use_bias: bool,
 ) -> JointBodies:
     """Keeps the frames parallel about the locked angular axes."""
-    rate, mass_scale, impulse_scale = chosen_softness(soft, use_bias)
     p, error = locked_angular(m, poses, joint)
     old = p @ s.joint_impulse_angular[joint]
-    change = projected_solve(p, turning.inverse, bodies.w1 - bodies.w0 + error * rate)
-    change = change * -mass_scale - old * impulse_scale
+    rate = 0.0
+    give = 0.0
+    if use_bias:
+        rate = soft.x
+        give = soft.w * harmonic_mean(turning.inverse)
+    slip = bodies.w1 - bodies.w0
+    change = -projected_solve(p, softened(turning.inverse, give), slip + error * rate + old * give)
     s.joint_impulse_angular[joint] = old + change
     carried = turning.carried @ change
     s.joint_impulse_linear[joint] = s.joint_impulse_linear[joint] + carried
