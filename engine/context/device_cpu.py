@@ -65,8 +65,8 @@ class CpuProgram:
         params = (ctypes.c_void_p.from_buffer(holder).value or 0) + HEADER_BYTES
         start = perf_counter_ns()
         pool.run(self._region, self.entry, params, size, workers)
-        # downwards only: where the processors are busy elsewhere, a region waits for its workers, and a kernel that looks
-        # dear because it waited would be spread again and wait again
+        # downwards only: where the processors are busy elsewhere a region waits for its workers, and a kernel that
+        # looks dear because it waited would be spread again and wait again
         self.cost = min(self.cost, max((perf_counter_ns() - start - _REGION_COST) * workers / size, 0.0))
 
     def _learn(self, cost: float) -> None:
