@@ -17,12 +17,16 @@ def scalar_of(item: Any, dtype: Scalar) -> Any:
 
     Python's float, int and bool mean float32, int32 and bool in the language; other types must stay recognisable.
     """
+    if dtype.name == "bfloat16":
+        return types.BFloat16(types.bfloat16_numbers(item))
     return item.item() if dtype in (types.float32, types.int32, types.bool_) else item
 
 
 def component_array(items: Any, dtype: Scalar, what: str) -> np.ndarray:
     """`items` as an array of `dtype`. Raises ValueError for an integer out of range, TypeError for a non-number."""
     found = np.asarray(items)
+    if dtype.name == "bfloat16":
+        return types.bfloat16_bits(found) if found.dtype.kind == "f" or found.dtype != np.uint16 else found
     if dtype.is_int and found.dtype.kind == "f" and not isinstance(items, np.ndarray | np.generic):
         found = np.asarray(items, object)  # NumPy takes integers on both sides of 2**63 together for floats
         found = found.astype(dtype.numpy) if _fits(found.flat, dtype) else np.asarray(items)
