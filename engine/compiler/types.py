@@ -6,6 +6,7 @@ is cut into scalars; the scalariser, the launch packer and the memory layout all
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -58,6 +59,18 @@ class Scalar(Type):
         return _NUMPY[self]
 
     @property
+    def dtype(self) -> np.dtype:
+        """What makes `np.dtype(float32)` work."""
+        return _NUMPY[self]
+
+    __numpy_dtype__ = dtype
+
+    @property
+    def _type_(self) -> Any:
+        """The ctypes type of a component, by the name under which code written for Warp asks for it."""
+        return _CTYPES[self.name]
+
+    @property
     def size(self) -> int:
         """Bytes in memory."""
         return 1 if self.kind == "b" else self.bits // 8
@@ -86,6 +99,9 @@ bfloat16 = Scalar("bfloat16", "f", 16)  # NumPy has no such type: its arrays sho
 SCALARS = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16)
 _NUMPY = {s: np.dtype("uint16" if s is bfloat16 else s.name) for s in SCALARS}
 BY_NUMPY = {d: s for s, d in _NUMPY.items() if s is not bfloat16}
+_CTYPES = {"bool": ctypes.c_bool, "float16": ctypes.c_uint16, "bfloat16": ctypes.c_uint16, "float32": ctypes.c_float,
+           "float64": ctypes.c_double, **{f"int{b}": getattr(ctypes, f"c_int{b}") for b in (8, 16, 32, 64)},
+           **{f"uint{b}": getattr(ctypes, f"c_uint{b}") for b in (8, 16, 32, 64)}}  # fmt: skip
 PYTHON = {int: int32, float: float32, bool: bool_}
 
 

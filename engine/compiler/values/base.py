@@ -120,6 +120,9 @@ class Value:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self._c))})"
 
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self._c))}]"
+
     def __copy__(self) -> Self:
         return self._of(self._c.copy())
 
@@ -221,5 +224,8 @@ def make_class(base: type, name: str, ir_type: Type, **members: Any) -> Any:
         return found
     same = types.components(ir_type)
     assert same is not None, ir_type
-    body = {"__slots__": (), "ir_type": ir_type, "dtype": same[0], "size": same[1], "__module__": __name__, **members}
+    shape = (members["rows"], members["cols"]) if "rows" in members else (same[1],)
+    # the underscored names are those by which code written for Warp asks
+    body = {"__slots__": (), "ir_type": ir_type, "dtype": same[0], "size": same[1], "__module__": __name__,
+            "_length_": same[1], "_shape_": shape, "_wp_scalar_type_": same[0], **members}  # fmt: skip
     return register(ir_type, type(name, (base,), body))

@@ -6,6 +6,7 @@ internals still fail; they are counted as failed.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types as python_types
 import warnings
@@ -42,7 +43,10 @@ class InternalModule(python_types.ModuleType):
 
 
 def _numpy_types() -> dict[Any, Any]:
-    return {scalar.numpy.type: scalar for scalar in types.SCALARS if scalar is not types.bool_} | {np.bool_: types.bool_}
+    found: dict[Any, Any] = {}
+    for dtype, scalar in types.BY_NUMPY.items():
+        found[dtype] = found[dtype.type] = scalar
+    return found
 
 
 def _codes(t: Any) -> str:
@@ -55,7 +59,10 @@ def _fill_types(module: python_types.ModuleType) -> None:
     for name in public.__all__:
         setattr(module, name, getattr(public, name))
     module.np_dtype_to_warp_type = _numpy_types()
-    module.vector_types = ()
+    names = engine.compiler.values.names
+    module.vector_types = tuple(v for n, v in vars(names).items() if n.startswith("vec"))
+    module.non_atomic_types = (types.int8, types.uint8, types.int16, types.uint16)
+    module.get_type_code = lambda t: Missing("get_type_code")(t)
     module.float_base, module.int_base, module.scalar_base = float, int, float
     module.strides_from_shape = lambda shape, dtype: tuple(
         np.empty(shape, np.uint8).strides[d] * types.memory_layout(types.of_annotation(dtype))[1]
@@ -132,6 +139,20 @@ def install(alias: str = "warp") -> None:
     for name, made in (("fem", _fem()), ("sparse", InternalModule(f"{alias}.sparse"))):
         sys.modules[f"{alias}.{name}"] = made
         setattr(engine, name, made)
+    for name in ("utils", "autograd", "optim"):
+        try:
+            importlib.import_module(f"engine.{name}")
+        except ImportError:
+            made = InternalModule(f"{alias}.{name}")
+            sys.modules[f"{alias}.{name}"] = sys.modules[f"engine.{name}"] = made
+            setattr(engine, name, made)
+    for name in ("func_grad", "func_replay"):
+        if not hasattr(engine, name):
+            setattr(engine, name, lambda function: lambda adjoint: adjoint)
+    for name in ("fabricarray", "indexedfabricarray", "indexedarray", "indexedarray1d", "indexedarray2d",
+                 "indexedarray3d", "indexedarray4d", "Texture1D", "Texture2D", "Texture3D"):  # fmt: skip
+        if not hasattr(engine, name):
+            setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))
     engine.WarpCodegenError = engine.WarpCodegenTypeError = engine.WarpCodegenValueError = engine.CompileError
     engine.WarpCodegenAttributeError = engine.WarpCodegenKeyError = engine.CompileError
 
