@@ -134,4 +134,6 @@ def array_leaf(name: str, path: tuple[Any, ...]) -> str:
             return f"{name}.shape[{d}]"
         case ("stride", d):
             return f"{name}.strides[{d}]"
+        case ("index", d):
+            return f"{name}.positions[{d}].ptr"
     raise AssertionError(f"{path=} is no leaf of an array")
