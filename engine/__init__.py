@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from engine import errors
+from engine import context, errors
 from engine.compiler import lang
 from engine.compiler.lang import (
     bool_,
@@ -118,8 +118,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"engine.{name}")
     if name in _FUNCTIONS:
         return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    home = context if name in context.__all__ else lang
     try:
-        value = getattr(lang, name)
+        value = getattr(home, name)
     except AttributeError:
         raise AttributeError(f"module 'engine' has no attribute '{name}'") from None
     globals()[name] = value
@@ -127,4 +128,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *dir(lang)})
+    return sorted({*__all__, *context.__all__, *dir(lang)})
