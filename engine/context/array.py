@@ -52,6 +52,7 @@ class array:
         "table",
     )  # fmt: skip
 
+    makes_arrays = True  # in kernels, too: the front end knows the class by this
     dtype: Any
     element: types.Type
     ir_type: types.Array
