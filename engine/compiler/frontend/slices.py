@@ -80,8 +80,6 @@ def picks(ctx: Lowering, whole: types.Type, indices: Sequence[Index], node: ast.
     (only,) = indices
     assert isinstance(only, Range)
     chosen = tuple(only.known(ctx, same[1], node))
-    if not chosen:
-        raise ctx.error(node, f"this slice of {whole!r} is empty")
     return Picks(types.Vector(same[0], len(chosen)), chosen)
 
 
@@ -99,8 +97,6 @@ def _matrix_picks(ctx: Lowering, whole: types.Matrix, indices: Sequence[Index], 
                 raise ctx.error(node, f"index {index.value} is outside {whole!r}, which has {extent}")
             axes.append((index.value % extent,))
     chosen = tuple(r * whole.cols + c for r in axes[0] for c in axes[1])
-    if not chosen:
-        raise ctx.error(node, f"this slice of {whole!r} is empty")
     if isinstance(both[0], Range) and isinstance(both[1], Range):
         return Picks(types.Matrix(whole.dtype, len(axes[0]), len(axes[1])), chosen)
     return Picks(types.Vector(whole.dtype, len(chosen)), chosen)

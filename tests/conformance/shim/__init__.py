@@ -150,9 +150,10 @@ def install(alias: str = "warp") -> None:
         if not hasattr(engine, name):
             setattr(engine, name, lambda function: lambda adjoint: adjoint)
     for name in ("fabricarray", "indexedfabricarray", "indexedarray", "indexedarray1d", "indexedarray2d",
-                 "indexedarray3d", "indexedarray4d", "Texture1D", "Texture2D", "Texture3D"):  # fmt: skip
+                 "indexedarray3d", "indexedarray4d",
+                 "fabricarrayarray", "indexedfabricarrayarray", "Texture1D", "Texture2D", "Texture3D"):  # fmt: skip
         if not hasattr(engine, name):
-            setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))
+            setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))  # what there is none of
     engine.WarpCodegenError = engine.WarpCodegenTypeError = engine.WarpCodegenValueError = engine.CompileError
     engine.WarpCodegenAttributeError = engine.WarpCodegenKeyError = engine.CompileError
 
