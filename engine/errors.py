@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 
@@ -48,6 +49,12 @@ class CompileError(Error, SyntaxError, RuntimeError, TypeError, ValueError):
             SyntaxError.__init__(self, message)
         else:
             SyntaxError.__init__(self, message, (filename, lineno, offset, text, end_lineno, end_offset))
+
+    def __str__(self) -> str:
+        """The place, then the message: one line that a log can keep."""
+        if self.filename is None:
+            return str(self.msg)
+        return f"{os.path.basename(self.filename)}:{self.lineno}: {self.msg}"
 
 
 class InternalError(Error, AssertionError):

@@ -181,6 +181,7 @@ STRUCTURAL: dict[str, str] = {
     "store": "array, indices, value; attrs offset: first leaf to write when the value is only a part of the element",
     "atomic": "array, indices, value (cas: compare, value); attrs op, offset: the old value",
     "subarray": "array, leading indices: the view of the remaining dimensions",
+    "view": "array, operands as attrs dims says: an index for i (drops the dimension), start, count, step for r (keeps it)",
     "field": "table; attrs name: that field as a planes array",
     "count": "table; attrs symbol: its extent, int32",
     "shape": "array; attrs dim: its extent, int32",

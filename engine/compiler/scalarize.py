@@ -362,6 +362,34 @@ class _Scalarizer:
             pointers.append(self.emit("address", pointer, (p, moved[size])))
         return [*pointers, *lists[lead:], *shapes[lead:], *strides[lead:]]
 
+    def view(self, op: Op) -> Leaves:
+        """A view: the pointer moved to its first element, and the extents and strides of the dimensions that are kept."""
+        array = op.operands[0]
+        t = array.type
+        assert isinstance(t, Array)
+        self.inherit_name(op, array)
+        value, n = self.values[array], t.ndim
+        strides = value[-n:]
+        given = [self.one(v) for v in op.operands[1:]]
+        first: list[Op] = []
+        shape: list[Op] = []
+        kept: list[Op] = []
+        for kind, stride in zip(op.attrs["dims"], strides, strict=True):
+            first.append(given.pop(0))
+            if kind == "r":
+                shape.append(given.pop(0))
+                step = self.emit("cast", int64, (given.pop(0),))
+                kept.append(self.emit("mul", int64, (step, stride)))
+        scalars: list[Type] = [s for _, s in self.leaves(t.dtype)] if t.layout == "planes" else [int64]
+        pointers = []
+        moved: dict[int, Op] = {}
+        for p, scalar in zip(value[: -2 * n], scalars, strict=True):
+            size: int = scalar.size  # type: ignore[attr-defined]
+            if size not in moved:
+                moved[size] = self.byte_offset(first, self.plane_strides(tuple(strides), scalars[0], scalar))
+            pointers.append(self.emit("address", pointer, (p, moved[size])))
+        return [*pointers, *shape, *kept]
+
     def byte_offset(self, indices: tuple[Op, ...], strides: tuple[Op, ...]) -> Op:
         total: Op | None = None
         for index, stride in zip(indices, strides, strict=True):
@@ -433,7 +461,7 @@ _HANDLERS: dict[
     "make": _S.make, "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at,
     "insert_at": _S.insert_at, "slot": _S.slot, "get": _S.get, "set": _S.set, "local": _S.local,
     "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
-    "atomic": _S.atomic, "subarray": _S.subarray, "field": _S.field, "count": _S.count, "shape": _S.shape,
+    "atomic": _S.atomic, "subarray": _S.subarray, "view": _S.view, "field": _S.field, "count": _S.count, "shape": _S.shape,
     "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "condition": _S.condition,
     "print": _S.print, "break": _S.leave, "continue": _S.leave, "return": _S.leave,
 }  # fmt: skip

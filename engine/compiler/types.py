@@ -54,6 +54,12 @@ class Scalar(Type):
     def __name__(self) -> str:
         return self.name
 
+    def __instancecheck__(self, value: Any) -> bool:
+        """`isinstance(x, float32)`: whether `x` is a scalar of exactly this type."""
+        if self.name == "bfloat16":
+            return isinstance(value, BFloat16)
+        return isinstance(value, np.generic) and value.dtype == self.numpy
+
     @property
     def numpy(self) -> np.dtype:
         return _NUMPY[self]
@@ -309,7 +315,11 @@ class Reference(Type):
     """The annotation of a function's parameter whose assignments reach the caller's variable, element or field."""
 
     is_value: ClassVar[bool] = False
+    used: ClassVar[bool] = False  # whether there is any in this process: looking for them takes time
     dtype: Type
+
+    def __post_init__(self) -> None:
+        Reference.used = True
 
     @property
     def value_type(self) -> Type:
@@ -492,6 +502,6 @@ def of_annotation(annotation: Any) -> Type:
         return Tuple(tuple(map(of_annotation, get_args(annotation))))
     if origin is Annotated:
         return of_annotation(get_args(annotation)[0])
-    if annotation is Callable or origin is Callable:
+    if annotation is Callable or origin is Callable or getattr(annotation, "annotates_functions", False):
         return Any_  # a function: known while compiling
     raise TypeError(f"{annotation!r} is not a type of the kernel language")

@@ -149,7 +149,8 @@ def _element_type(x: Any) -> types.Type:
     return kind
 
 
-def _result_types(expression: str, function: Any, kinds: tuple[types.Type, ...], name: str) -> list[types.Type]:
+@functools.lru_cache(1024)
+def _result_types(expression: str, function: Any, kinds: tuple[types.Type, ...], name: str) -> tuple[types.Type, ...]:
     """The types of the values that the expression gives for such elements."""
     wrapper = _function(f"def call({', '.join(f'x{i}' for i in range(len(kinds)))}):\n    return {expression}\n", function)
     try:
@@ -160,26 +161,30 @@ def _result_types(expression: str, function: Any, kinds: tuple[types.Type, ...],
         raise TypeError(text) from None
     if isinstance(result, types.Void):
         raise TypeError("The provided function must return a value")
-    return list(result.items) if isinstance(result, types.Tuple) else [result]
+    return result.items if isinstance(result, types.Tuple) else (result,)
 
 
-def _outputs(out: Any, results: list[types.Type], shape: tuple[int, ...], home: Any) -> list[Source]:
+def _outputs(out: Any, results: Sequence[types.Type], shape: tuple[int, ...], home: Any) -> list[Source]:
     """The given arrays, checked, or new ones."""
     if out is None:
         return [array.allocate(value_class(t), shape, "aos", home, zeroed=False) for t in results]
     outs = list(out) if isinstance(out, list | tuple) else [out]
+    if len(outs) != len(results) and not isinstance(out, list | tuple):
+        raise TypeError(f"Invalid output provided, expected {len(results)} Warp arrays with shape {shape} and dtypes "
+                        f"({', '.join([repr(t) for t in results])})")  # fmt: skip
     if len(outs) != len(results):
         raise TypeError(f"Number of provided output arrays ({len(outs)}) does not match expected number of function outputs "
                         f"({len(results)})")  # fmt: skip
     for i, (given, t) in enumerate(zip(outs, results, strict=True)):
+        which = f"Output array {i}" if len(outs) > 1 else "Output array"
         if not isinstance(given, Source):
-            raise TypeError(f"Output {i} must be an array, got a {type(given).__name__}")
-        if given.element != t:
-            raise TypeError(f"Output array {i} has the type {given.element!r}, but the function gives {t!r}")
+            raise TypeError(f"{which} must be an array, got a {type(given).__name__}")
         if given.shape != shape:
-            raise TypeError(f"Output array {i} has the shape {given.shape}, expected {shape}")
+            raise TypeError(f"{which} shape {given.shape} does not match expected shape {shape}")
+        if given.element != t:
+            raise TypeError(f"{which} dtype {given.element!r} does not match expected dtype {t!r}")
         if given.device is not home:
-            raise TypeError(f"Output array {i} is on device '{given.device.name}', expected '{home.name}'")
+            raise TypeError(f"{which} is on device '{given.device.name}', expected '{home.name}'")
     return outs
 
 

@@ -10,10 +10,16 @@ from typing import Any
 from engine.compiler import ops, types
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.constructors import cast, construct
-from engine.compiler.frontend.context import Lowering, Static, Value, expression, type_of
+from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.functions import call, call_builtin, emit_call, fit, func_of, match_parameters
 from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS
+from engine.compiler.frontend.names import reference_names
+from engine.compiler.frontend.makers import TYPE_MAKERS
 from engine.compiler.frontend.operators import binary, unary
+from engine.compiler.frontend.parts import unpacked
+from engine.compiler.frontend.places import Place, locate
+from engine.compiler.frontend.static import evaluate_static
+from engine.compiler.frontend.updates import write_back
 from engine.compiler.function import Func
 from engine.compiler.ir import Op
 from engine.compiler.library.operators import NamedOperator
@@ -30,18 +36,45 @@ def lower_call(ctx: Lowering, node: ast.Call) -> Value:
         raise ctx.error(node.func, "this is a value, not a function")
     target = callee.value
     if getattr(target, "intrinsic", None) == "static":
-        return Static(evaluate_static(ctx, node))
+        return evaluate_static(ctx, node)
+    refs = reference_names(target)
     args: list[Value] = []
-    for a in node.args:
+    places: dict[str, Place] = {}
+    for k, a in enumerate(node.args):
         if isinstance(a, ast.Starred):
-            raise ctx.error(a, "'*' in a call is not part of the kernel language")
-        args.append(ctx.expression(a))
+            args += starred(ctx, a)
+        elif refs and refs[k : k + 1] and refs[k]:
+            args.append(referred(ctx, a, places, refs[k]))
+        else:
+            args.append(ctx.expression(a))
     kwargs = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise ctx.error(node, "'**' in a call is not part of the kernel language")
-        kwargs[keyword.arg] = ctx.expression(keyword.value)
+        if refs and keyword.arg in refs:
+            kwargs[keyword.arg] = referred(ctx, keyword.value, places, keyword.arg)
+        else:
+            kwargs[keyword.arg] = ctx.expression(keyword.value)
+    if places:
+        ctx.places.append(places)
     return call_target(ctx, target, args, kwargs, node)
+
+
+def referred(ctx: Lowering, node: ast.expr, places: dict[str, Place], name: str) -> Value:
+    """The value now at the place that a reference is made to; the place is noted under the parameter's name."""
+    place = locate(ctx, node)
+    if isinstance(place, Op | Static | Several):
+        hint = ""
+        if isinstance(node, ast.Name) and isinstance(place, Static) and (t := type_of(place)) is not None:
+            hint = f"make it a variable: {node.id} = engine.{t!r}({place.value})"
+        raise ctx.error(node, f"'{name}' is a reference and needs a variable, an array element or a part of one", hint)
+    places[name] = place
+    return place.read(ctx, node)
+
+
+def starred(ctx: Lowering, node: ast.Starred) -> list[Value]:
+    """`*items` in a call: the items of a tuple or vector whose length is known."""
+    return unpacked(ctx, ctx.expression(node.value), node)
 
 
 def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
@@ -50,7 +83,7 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
         case Func():
             return call(ctx, target, args, kwargs, node)
         case Builtin():
-            return call_builtin(ctx, target, args, kwargs, node)
+            return call_builtin(ctx, target, args, kwargs, node, write_back)
         case LibraryFunction():
             callee = func_of(target)
             given = match_parameters(ctx, callee, args, kwargs, node)
@@ -60,7 +93,7 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
             return emit_call(ctx, callee, given, specs, node)
     if isinstance(target, NamedOperator):
         return named_operator(ctx, target, args, kwargs, node)
-    intrinsic = getattr(target, "intrinsic", None) or _lookup(PYTHON_INTRINSICS, target)
+    intrinsic = getattr(target, "intrinsic", None) or _lookup(TYPE_MAKERS, target) or _lookup(PYTHON_INTRINSICS, target)
     if intrinsic is not None:
         return INTRINSICS[intrinsic](ctx, args, kwargs, node)
     name = getattr(target, "primitive", None) or _lookup(PYTHON_PRIMITIVES, target)
@@ -96,18 +129,6 @@ def _lookup(table: dict[Any, Any], key: Any) -> Any:
         return None
 
 
-def evaluate_static(ctx: Lowering, node: ast.Call) -> Any:
-    """`static(expression)`: evaluated by Python, once, while compiling."""
-    if len(node.args) != 1 or node.keywords:
-        raise ctx.error(node, "static() takes one expression")
-    ctx.function.captures = None
-    known = {n: b.value.value for n, b in ctx.bound.items() if isinstance(b.value, Static)}
-    try:
-        return ctx.source.evaluate(node.args[0], known)
-    except Exception as error:  # whatever the user's expression raises becomes a compile error at its place
-        raise ctx.error(node, f"static(): {type(error).__name__}: {error}") from error
-
-
 def primitive(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Value:
     """A primitive operation; literals take the type of the other operands."""
     if name in ("cast", "bitcast"):
@@ -127,7 +148,10 @@ def primitive(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Val
     same = types.components(t)
     if any(v.type != t for v in values) or not same or same[0].kind not in row.accepts:
         raise ctx.error(node, f"{name}() does not take ({', '.join(repr(v.type) for v in values)})")
-    return ctx.emit(name, types.bool_ if row.result == "bool" else t, *values, node=node)
+    result = ctx.emit(name, types.bool_ if row.result == "bool" else t, *values, node=node)
+    if name in ("popcount", "clz") and isinstance(t, types.Scalar) and t != types.int32:
+        return ctx.emit("cast", types.int32, result, node=node)  # a count
+    return result
 
 
 def _all_scalars(args: list[Value]) -> bool:

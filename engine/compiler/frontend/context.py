@@ -71,11 +71,14 @@ class Lowering:
         self.source = source
         self.function = function
         self.region = function.body
-        self.uses = NameUse.of(source.tree)
+        self.uses = NameUse.of(source.tree, source)
         self.bound: dict[str, Binding] = {}
         self.slots: dict[str, Op] = {}
         self.slot_count = 0  # slots stand at the start of the body, in order of first use
         self.terminated = False  # the current path has returned, or left its loop
+        self.loops: list[Op | None] = []  # of the loops around: the slot that a break clears, for `else`
+        self.places: list[dict[str, Any]] = []  # of the calls being lowered: where references point to
+        self.refs: list[str] = []  # parameters whose final values go back to the caller
         self.has_result = False  # a return statement has fixed the result type
 
     # --- errors ---------------------------------------------------------------------------------------------------
@@ -218,7 +221,8 @@ class Lowering:
         from engine.compiler import lang  # the vocabulary is made of what stands on top of the front end
 
         found = getattr(lang, name, None)
-        return found if lang.is_function(found) else None
+        is_type = isinstance(getattr(found, "ir_type", None), types.Type)
+        return found if lang.is_function(found) or is_type else None
 
     def capture(self, path: str, value: Any) -> None:
         """Notes that the code depends on a value of Python's."""
@@ -290,6 +294,31 @@ def zero(ctx: Lowering, t: types.Type, node: ast.AST) -> Op:
             raise ctx.error(node, f"{t!r} has no zero value: it contains an array")
         flat.append(ctx.const(0, leaf, node))
     return assemble(ctx, t, iter(flat), node)
+
+
+def with_scalar(t: types.Type, dtype: types.Scalar) -> types.Type:
+    """A type like `t` with another component type."""
+    match t:
+        case types.Vector(_, n):
+            return types.Vector(dtype, n)
+        case types.Matrix(_, r, c):
+            return types.Matrix(dtype, r, c)
+        case types.Quat():
+            return types.Quat(dtype)
+        case types.Transform():
+            return types.Transform(dtype)
+    return dtype
+
+
+def convert_components(ctx: Lowering, v: Op, dtype: types.Scalar, node: ast.AST) -> Op:
+    """`v` with its components converted to `dtype`."""
+    same = types.components(v.type)
+    assert same is not None
+    if isinstance(v.type, types.Scalar):
+        return ctx.emit("cast", dtype, v, node=node)
+    parts = [ctx.emit("extract", same[0], v, node=node, index=k) for k in range(same[1])]
+    parts = [ctx.emit("cast", dtype, part, node=node) for part in parts]
+    return ctx.emit("make", with_scalar(v.type, dtype), *parts, node=node)
 
 
 def type_of(v: Value) -> types.Type | None:

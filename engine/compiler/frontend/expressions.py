@@ -12,6 +12,7 @@ from engine.compiler import types, values
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.parts import flat_index, indexed_part, named_part, read_part, read_row_at, to_int32
+from engine.compiler.frontend.slices import Index, Range, indices_of, read_slice
 from engine.compiler.ir import Op
 
 
@@ -108,28 +109,21 @@ def lower_subscript(ctx: Lowering, node: ast.Subscript) -> Value:
     return subscript(ctx, ctx.expression(node.value), indices_of(ctx, node.slice), node)
 
 
-def indices_of(ctx: Lowering, node: ast.expr) -> list[Value]:
-    """The indices between the brackets."""
-    if isinstance(node, ast.Slice) or (isinstance(node, ast.Tuple) and any(isinstance(e, ast.Slice) for e in node.elts)):
-        raise ctx.error(node, "slices are not supported in kernels yet", "index the elements")
-    value = ctx.expression(node)
-    if isinstance(value, Several):
-        return list(value.items)
-    if isinstance(value, Static) and isinstance(value.value, tuple):
-        return [Static(v) for v in value.value]
-    return [value]
+def is_full_index(t: types.Array, indices: Sequence[Index]) -> bool:
+    return len(indices) == t.ndim and not any(isinstance(i, Range) for i in indices)
 
 
-def is_full_index(t: types.Array, indices: Sequence[Value]) -> bool:
-    return len(indices) == t.ndim
-
-
-def subscript(ctx: Lowering, base: Value, indices: list[Value], node: ast.AST) -> Value:
+def subscript(ctx: Lowering, base: Value, given: Sequence[Index], node: ast.AST) -> Value:
     """`base[indices]` for anything that can be indexed."""
-    for index in indices:
+    for index in given:
+        if isinstance(index, Range):
+            continue
         t = type_of(index)
         if not (isinstance(t, types.Scalar) and t.is_int):
             raise ctx.error(node, f"an index is a whole number, not {t!r}" if t else "this index is not a number")
+    if any(isinstance(i, Range) for i in given):
+        return read_slice(ctx, base, given, node)
+    indices = [i for i in given if not isinstance(i, Range)]
     known = [i.value for i in indices if isinstance(i, Static)]
     if not isinstance(base, Op):
         return _static_subscript(ctx, base, indices, known, node)

@@ -57,6 +57,10 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
     if isinstance(a, Static) and isinstance(b, Static):
         try:
             return Static(PYTHON[name](a.value, b.value))
+        except ZeroDivisionError:
+            if name == "div" and isinstance(a.value, float) or isinstance(b.value, float):
+                return Static(ops.fold("div", types.float64, [a.value, b.value]))  # IEEE, as at run time
+            raise ctx.error(node, "integer division by zero") from None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise ctx.error(node, str(error)) from None
     if isinstance(a, Several) or isinstance(b, Several):
@@ -71,6 +75,9 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
         raise mismatch(ctx, name, x, y, node)
     if name == "mod" and (same := types.components(x.type)) and same[0].is_float and x.type == y.type:
         return call_library(ctx, "mod", [x, y], node)
+    if name == "floordiv" and (same := types.components(x.type)) and same[0].is_float and x.type == y.type:
+        quotient = elementwise(ctx, "div", x, y, node)
+        return ctx.emit("floor", quotient.type, quotient, node=node)
     return elementwise(ctx, name, x, y, node)
 
 

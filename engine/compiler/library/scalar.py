@@ -31,9 +31,9 @@ def lerp(a, b, t: AnyFloat):
 
 
 @builtin("step")
-def step(x: AnyFloat):
+def step(x: AnyScalar):
     """1 where x is negative, else 0."""
-    return type(x)(1.0) if x < 0.0 else type(x)(0.0)
+    return type(x)(1) if x < type(x)(0) else type(x)(0)
 
 
 @builtin("nonzero")
