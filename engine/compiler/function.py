@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from engine.compiler.source import Source
 from engine.compiler.ir import Function
+from engine.compiler.source import Source
 
 
 class Func:
-    """What `@func` makes. Reads no source until a kernel calls it; one HIR function per combination of argument types."""
+    """What `@func` makes. Reads no source until a kernel calls it; one HIR function per tuple of argument types."""
 
     def __init__(self, fn: Callable[..., Any], name: str = ""):
         functools.update_wrapper(self, fn)
@@ -30,6 +30,6 @@ class Func:
 def func(fn: Callable[..., Any]) -> Func:
     """Decorator: makes a Python function callable from kernels (and from other funcs).
 
-    Parameters without annotation take any type; the function is specialised for each combination that it is called with.
+    Parameters without annotation take any type; the function is specialised for each tuple of types it is called with.
     """
     return Func(fn)

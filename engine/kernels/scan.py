@@ -1,4 +1,4 @@
-"""Prefix sums of int32 arrays on the device: blocks of fixed size, so that the tree depends on the element index alone."""
+"""Prefix sums of int32 arrays on the device, in blocks of fixed size: the same tree over the index on all devices."""
 
 from engine.compiler import lang as k
 from engine.context import launch, zeros
@@ -67,7 +67,7 @@ class Scan:
 
 
 def scan(src, dst, inclusive: bool = False) -> None:
-    """Prefix sums of the int32 array `src` into `dst` (n,), exclusive by default; with dst (n + 1,) the total comes last.
+    """Prefix sums of the int32 array `src` into `dst` (n,), exclusive by default; in dst (n + 1,) the total comes last.
 
     Blelloch 1990 with blocks of 1024 elements: the same sums on every device and with any number of threads.
     """

@@ -110,7 +110,9 @@ def lower_subscript(ctx: Lowering, node: ast.Subscript) -> Value:
 
 def indices_of(ctx: Lowering, node: ast.expr) -> list[Value]:
     """The indices between the brackets."""
-    if isinstance(node, ast.Slice) or (isinstance(node, ast.Tuple) and any(isinstance(e, ast.Slice) for e in node.elts)):
+    if isinstance(node, ast.Slice) or (
+        isinstance(node, ast.Tuple) and any(isinstance(e, ast.Slice) for e in node.elts)
+    ):
         raise ctx.error(node, "slices are not supported in kernels yet", "index the elements")
     value = ctx.expression(node)
     if isinstance(value, Several):

@@ -40,7 +40,9 @@ def call_library(ctx: Lowering, name: str, args: Sequence[Value], node: ast.AST,
     return call_builtin(ctx, BUILTINS[name], args, kwargs or {}, node)
 
 
-def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def call_builtin(
+    ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     """Calls the first implementation that takes the arguments; folds the call when all of them are known."""
     everything = [*args, *kwargs.values()]
     if everything and all(isinstance(a, Static) and a.is_number for a in everything):
@@ -132,7 +134,13 @@ def _fit_static(pattern: types.Type, v: Value, bound: dict[str, types.Type]) -> 
 def _tuple_type(v: Several) -> types.Type | None:
     items = []
     for item in v.items:
-        t = item.type if isinstance(item, Op) else static_type(item.value) if isinstance(item, Static) else _tuple_type(item)
+        t = (
+            item.type
+            if isinstance(item, Op)
+            else static_type(item.value)
+            if isinstance(item, Static)
+            else _tuple_type(item)
+        )
         if t is None:
             return None
         items.append(t)

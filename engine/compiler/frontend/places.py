@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 from typing import Protocol

@@ -15,5 +15,7 @@ from engine.compiler.library import (
     trig,
 )
 
-__all__ = ["arc", "constructors", "exponential", "linear", "logarithm", "matrices", "power", "remainder", "rigid", "rotations",
-           "scalar", "trig"]  # fmt: skip
+__all__ = [
+    "arc", "constructors", "exponential", "linear", "logarithm", "matrices", "power", "remainder", "rigid", "rotations",
+    "scalar", "trig",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Constructors whose result type follows from their arguments: the front end makes the value, Python scope does here."""
+"""Constructors whose result type follows from their arguments: made by the front end, or here in Python scope."""
 
 from __future__ import annotations
 
@@ -42,9 +42,3 @@ def matrix_from_cols(*columns: Any) -> Any:
 def identity(n: int, dtype: Any = float) -> Any:
     """The n × n identity matrix."""
     return matrix((n, n), dtype)(np.eye(n))
-
-
-@Constructor
-def static(value: Any) -> Any:
-    """`static(expression)`: evaluated by Python, once, while compiling; here it is the value itself."""
-    return value
