@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from engine import errors
+from engine import context, errors
 from engine.compiler import lang
 from engine.compiler.lang import (
     bool_,
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # modules and functions that are imported when first used: physics is not needed to launch a kernel
-_MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors")
+_MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "utils")
 _FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation"}
 
 __all__ = [
@@ -91,8 +91,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"engine.{name}")
     if name in _FUNCTIONS:
         return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    home = context if name in context.__all__ else lang
     try:
-        value = getattr(lang, name)
+        value = getattr(home, name)
     except AttributeError:
         raise AttributeError(f"module 'engine' has no attribute '{name}'") from None
     globals()[name] = value
@@ -100,4 +101,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *dir(lang)})
+    return sorted({*__all__, *context.__all__, *dir(lang)})

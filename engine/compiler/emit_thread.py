@@ -148,6 +148,8 @@ class _Thread:
     def memory_type(t: Type) -> str:
         if isinstance(t, Pointer):
             return "ptr"
+        if isinstance(t, Pointer):
+            return "ptr"
         return "i8" if t.kind == "b" else LLVM_TYPES[t.name]  # type: ignore[attr-defined]
 
     def alias_scopes(self) -> None:
@@ -300,17 +302,17 @@ class _Thread:
             return str(index.attrs["value"])
         return emit_ops.cast(self, t, int64, self.names[index])
 
-    def read(self, place: str, t: Scalar, scope: str) -> str:
-        if t.kind == "b":
+    def read(self, place: str, t: Scalar | Pointer, scope: str) -> str:
+        if isinstance(t, Scalar) and t.kind == "b":
             return self.value(f"icmp ne i8 {self.value(f'load i8, ptr {place}, align 1{scope}')}, 0")
-        return self.value(f"load {LLVM_TYPES[t.name]}, ptr {place}, align {t.size}{scope}")
+        return self.value(f"load {self.register_type(t)}, ptr {place}, align {t.size}{scope}")
 
-    def write(self, place: str, t: Scalar, v: str, scope: str) -> None:
-        if t.kind == "b":
+    def write(self, place: str, t: Scalar | Pointer, v: str, scope: str) -> None:
+        if isinstance(t, Scalar) and t.kind == "b":
             v = self.value(f"zext i1 {v} to i8")
         self.lines.append(f"  store {self.memory_type(t)} {v}, ptr {place}, align {t.size}{scope}")
 
-    def place(self, op: Op, t: Scalar) -> str:
+    def place(self, op: Op, t: Scalar | Pointer) -> str:
         """Address of the accessed scalar."""
         n, offset = op.attrs["ndim"], op.attrs["offset"]
         base = self.names[op.operands[0]]
@@ -325,12 +327,12 @@ class _Thread:
         return self.value(f"getelementptr inbounds i8, ptr {element}, i64 {offset}") if offset else element
 
     def load(self, op: Op) -> None:
-        t: Scalar = op.type  # type: ignore[assignment]
+        t: Scalar | Pointer = op.type  # type: ignore[assignment]
         self.names[op] = self.read(self.place(op, t), t, self.scopes.get(op.operands[0], ""))
 
     def store(self, op: Op) -> None:
         v = op.operands[-1]
-        t: Scalar = v.type  # type: ignore[assignment]
+        t: Scalar | Pointer = v.type  # type: ignore[assignment]
         self.write(self.place(op, t), t, self.names[v], self.scopes.get(op.operands[0], ""))
 
     def address(self, op: Op) -> None:

@@ -11,7 +11,7 @@ from engine.compiler import types
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
-from engine.compiler.pipeline import compile_kernel, load_kernel
+from engine.compiler.pipeline import Options, compile_kernel, load_kernel
 from engine.compiler.recall import note_key, recall, remember
 from engine.config import config
 from engine.errors import CompileError
@@ -60,28 +60,33 @@ class Kernel:
         except CompileError as error:
             raise error.with_traceback(None) from None
 
-    def compile(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled:
-        """Machine code for these argument types on `target`; made once."""
-        key = (arg_types, target.key, config.cache_key())
+    def compile(self, arg_types: tuple[types.Type, ...], target: Any, dense: tuple[int, ...] = ()) -> Compiled:
+        """Machine code for these argument types on `target`; made once.
+
+        `dense` are the array parameters whose last dimension has no gaps; the code holds for such arrays only.
+        """
+        key = (arg_types, target.key, config.cache_key(), dense)
         with self._lock:
             found = self.instances.get(key)
             if found is None:
-                found = self.instances[key] = self._recalled(arg_types, target) or self._made(arg_types, target)
+                options = Options.from_config(dense)
+                found = self._recalled(arg_types, target, options) or self._made(arg_types, target, options)
+                self.instances[key] = found
             return found
 
-    def _recalled(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled | None:
+    def _recalled(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled | None:
         """The machine code of an earlier run, if all that it was made from is unchanged."""
-        key = recall(self._note(arg_types, target))
-        return load_kernel(lambda: self.lower(arg_types), self.name, key, target) if key else None
+        key = recall(self._note(arg_types, target, options))
+        return load_kernel(lambda: self.lower(arg_types), self.name, key, target, options) if key else None
 
-    def _made(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled:
+    def _made(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled:
         hir = self.lower(arg_types)
-        made = compile_kernel(hir, target)
-        remember(self._note(arg_types, target), hir, made.key)
+        made = compile_kernel(hir, target, options)
+        remember(self._note(arg_types, target, options), hir, made.key)
         return made
 
-    def _note(self, arg_types: tuple[types.Type, ...], target: Any) -> str:
-        return note_key(self.func, arg_types, target.key, repr(config.cache_key()))
+    def _note(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> str:
+        return note_key(self.func, arg_types, target.key, repr(options), repr(config.cache_key()))
 
     @property
     def stages(self) -> Any:

@@ -248,11 +248,13 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def load_kernel(hir: Callable[[], Function], name: str, key: str, target: HostTarget) -> Compiled | None:
+def load_kernel(
+    hir: Callable[[], Function], name: str, key: str, target: HostTarget, options: Options
+) -> Compiled | None:
     """The kernel stored under `key`, from memory or the cache folder; `hir` is called if its stages are looked at."""
     if len(passes) != len(BUILT_IN):
         return None
-    made = _compiled.get(key) or _from_cache(hir, name, target, Options.from_config(), key, {})
+    made = _compiled.get(key) or _from_cache(hir, name, target, options, key, {})
     if made is None:
         return None
     with _lock:

@@ -113,7 +113,7 @@ def type_text(t: types.Type) -> str:
         case types.Table(name, fields):
             return f"table {name} {{{', '.join(f'{n}: {type_text(f)} [{s}]' for n, f, s in fields)}}}"
         case types.Array(dtype, ndim, layout):
-            return f"array {type_text(dtype)} {ndim} {layout}"
+            return f"{type(t).__name__} {type_text(dtype)} {ndim} {layout}"
     return repr(t)
 
 

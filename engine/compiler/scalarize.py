@@ -17,6 +17,7 @@ from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import ELEMENTWISE
 from engine.compiler.types import (
     Array,
+    IndexedArray,
     LocalArray,
     Path,
     Scalar,
@@ -255,6 +256,8 @@ class _Scalarizer:
         n = t.ndim
         value = self.values[array]
         indices = tuple([self.values[v][0] for v in op.operands[1 : 1 + n]])
+        if isinstance(t, IndexedArray):
+            indices = self.positions(value[-3 * n : -2 * n], indices)
         strides = tuple(value[-n:])
         name = self.names.get(array, "")
         offsets, _, _ = memory_layout(t.dtype, t.layout)
@@ -270,6 +273,14 @@ class _Scalarizer:
             ((value[k], *indices, *self.plane_strides(strides, scalars[0], scalars[k])), attrs)
             for k in range(first, first + count)
         ]
+
+    def positions(self, lists: Leaves, indices: tuple[Op, ...]) -> tuple[Op, ...]:
+        """What the index lists of an indexed array make of the first `len(indices)` indices; lists have no gaps."""
+        attrs = {"ndim": 1, "offset": 0, "array": "indices", "layout": "aos"}
+        step = self.const(int64, int32.size)
+        return tuple(
+            [self.emit("load", int32, (p, i, step), attrs) for p, i in zip(lists[: len(indices)], indices, strict=True)]
+        )
 
     def plane_strides(self, strides: tuple[Op, ...], first: Type, leaf: Type) -> tuple[Op, ...]:
         """Strides are those of plane 0; a plane of wider or narrower scalars is proportionally longer or shorter."""
@@ -320,16 +331,20 @@ class _Scalarizer:
         shapes, strides = value[-2 * n : -n], value[-n:]
         scalars: list[Type] = [s for _, s in self.leaves(t.dtype)] if t.layout == "planes" else [int64]
         moved: dict[int, Op] = {}  # bytes to add, by the scalar's size: all planes of one width move alike
+        indices = tuple([self.one(v) for v in op.operands[1:]])
+        lists = value[-3 * n : -2 * n] if isinstance(t, IndexedArray) else []
+        if lists:
+            indices = self.positions(lists, indices)
         pointers = []
-        for p, scalar in zip(value[: -2 * n], scalars, strict=True):
+        for p, scalar in zip(value[: len(scalars)], scalars, strict=True):
             size: int = scalar.size  # type: ignore[attr-defined]
             if size not in moved:
                 own = self.plane_strides(tuple(strides), scalars[0], scalar)
-                moved[size] = self.byte_offset([self.one(v) for v in op.operands[1:]], own[:lead])
+                moved[size] = self.byte_offset(indices, own[:lead])
             pointers.append(self.emit("address", pointer, (p, moved[size])))
-        return [*pointers, *shapes[lead:], *strides[lead:]]
+        return [*pointers, *lists[lead:], *shapes[lead:], *strides[lead:]]
 
-    def byte_offset(self, indices: list[Op], strides: tuple[Op, ...]) -> Op:
+    def byte_offset(self, indices: tuple[Op, ...], strides: tuple[Op, ...]) -> Op:
         total: Op | None = None
         for index, stride in zip(indices, strides, strict=True):
             wide = index if index.type is int64 else self.emit("cast", int64, (index,))

@@ -89,6 +89,9 @@ class Void(Type):
 class Pointer(Type):
     """A raw address; appears in MIR only, as a leaf of an array."""
 
+    name: ClassVar[str] = "pointer"
+    size: ClassVar[int] = 8
+
     def __repr__(self) -> str:
         return "pointer"
 
@@ -188,6 +191,17 @@ class Array(Type):
 
 
 @dataclass(frozen=True, repr=False)
+class IndexedArray(Array):
+    """An array seen through one list of int32 positions per dimension: element i is element indices[i] of the data.
+
+    A dimension without a list has the list 0, 1, 2, …, so that the type and the code do not depend on which are given.
+    """
+
+    def __repr__(self) -> str:
+        return f"indexed{super().__repr__()}"
+
+
+@dataclass(frozen=True, repr=False)
 class LocalArray(Type):
     """Fixed-size array private to one thread; passed by reference, never held by a mutable local."""
 
@@ -256,6 +270,7 @@ def leaves(t: Type) -> tuple[tuple[Path, Scalar | Pointer], ...]:
 
     scalar: (). vector, matrix, quaternion, transform component k: (k,). struct field: ("f", …). tuple item: (i, …).
     array: ("data",) or, for planes, ("plane", k); then ("shape", d) int32 and ("stride", d) int64 bytes.
+    indexed array: the same, with ("index", d) pointers before the shape.
     table: ("field", name, "plane", k) and ("count", symbol) int32.
     """
     return tuple(_leaves(t))
@@ -278,6 +293,8 @@ def _leaves(t: Type) -> Iterator[tuple[Path, Scalar | Pointer]]:
             yield from ((("plane", k), pointer) for k in range(len(leaves(t.dtype))))
         else:
             yield ("data",), pointer
+        if isinstance(t, IndexedArray):
+            yield from ((("index", d), pointer) for d in range(t.ndim))
         yield from ((("shape", d), int32) for d in range(t.ndim))
         yield from ((("stride", d), int64) for d in range(t.ndim))
     elif isinstance(t, Table):
@@ -301,11 +318,12 @@ def memory_layout(t: Type, layout: str = "aos") -> tuple[tuple[int, ...], int, i
             end, align = end + size, max(align, a)
         size = -(-end // align) * align
     else:
-        flat = [leaf for _, leaf in leaves(t)]
-        if any(isinstance(leaf, Pointer) for leaf in flat):
-            raise TypeError(f"{t!r} cannot be an array element")
-        scalar = flat[0].size  # type: ignore[union-attr]
-        offsets, size, align = [k * scalar for k in range(len(flat))], scalar * len(flat), scalar
+        offsets, end, align = [], 0, 1
+        for _, leaf in leaves(t):  # of one size each, unless it is the descriptor of an array
+            end = -(-end // leaf.size) * leaf.size
+            offsets.append(end)
+            end, align = end + leaf.size, max(align, leaf.size)
+        size = -(-end // align) * align
     if layout == "rows":
         align = max(align, 16)
         size = next((s for s in ROW_SIZES if s >= size), -(-size // 64) * 64)
@@ -334,7 +352,8 @@ AnyFloat: Any = Generic("float", name="Float")
 def matches(pattern: Type, t: Type, bound: dict[str, Type] | None = None) -> bool:
     """Whether `t` fits the annotation `pattern`; names bound on the way are collected in `bound`."""
     if not isinstance(pattern, Generic):
-        if isinstance(pattern, Array) and isinstance(t, Array):
+        if isinstance(pattern, Array) and type(pattern) is type(t):
+            assert isinstance(t, Array)
             return (pattern.ndim, pattern.layout) == (t.ndim, t.layout) and matches(pattern.dtype, t.dtype, bound)
         return pattern == t
     if not _kind_matches(pattern, t, bound):

@@ -33,12 +33,8 @@ def leaf_values(value: Any, kind: types.Type) -> list[Any]:
     if isinstance(kind, types.Struct):
         return [leaf for name, ftype in kind.fields for leaf in leaf_values(getattr(value, name), ftype)]
     if isinstance(kind, types.Array):
-        if getattr(value, "ir_type", None) != kind:
-            raise TypeError(f"expected {kind!r}, got {value!r}")
-        planes = len(types.leaves(kind.dtype)) if kind.layout == "planes" else 1
-        pointers = [value.ptr + k * value.plane_stride for k in range(planes)]
-        return [*pointers, *value.shape, *value.strides]
-    stored = dtypes.to_numpy(value, kind)
+        return dtypes.array_leaves(value, kind)
+    stored = dtypes.to_numpy(value, kind, flat=False)
     if stored.shape != dtypes.numpy_element(kind)[1]:
         raise TypeError(f"expected a {kind!r}, got {value!r}")
     flat: list[Any] = stored.ravel().tolist()
@@ -71,7 +67,10 @@ def _check_one(
             raise LaunchError(kernel, name, _described(wanted), _seen(value), _hint(wanted, value))
         if isinstance(kind, types.Array | types.Table) and value.device is not device:
             raise LaunchError(kernel, name, f"memory of device '{device.name}'", f"memory of '{value.device.name}'")
-        wanted = dtypes.array_type(kind.dtype, kind.ndim, kind.layout) if isinstance(kind, types.Array) else kind
+        if isinstance(kind, types.Array):
+            wanted = dtypes.array_type(kind.dtype, kind.ndim, kind.layout, type(kind))
+        else:
+            wanted = kind
     if isinstance(wanted, types.Scalar):
         return _check_scalar(kernel, name, wanted, value), wanted
     if not isinstance(wanted, types.Array | types.Table):

@@ -14,6 +14,7 @@ from operator import index
 from typing import Any, Literal, overload
 
 from engine.compiler import types
+from engine.compiler.scalarize import dense_stride
 from engine.config import config
 from engine.context import arguments
 from engine.context import array_views as views
@@ -65,16 +66,17 @@ class Launcher:
 
     __slots__ = ("compiled", "device", "pack", "program", "revision", "run")
 
-    def __init__(self, kernel: Any, arg_types: tuple[types.Type, ...], args: Sequence[Any], device: Device):
+    def __init__(self, kernel: Any, arg_types: tuple[types.Type, ...], args: Sequence[Any], dense: tuple[int, ...],
+                 device: Device):  # fmt: skip
         self.revision = config.revision
         self.device = device
-        self.compiled, self.program = device.load(kernel, arg_types)
+        self.compiled, self.program = device.load(kernel, arg_types, dense)
         self.run = self.program.run
         exact = [
             type(arg) if isinstance(wanted, types.Generic) and not isinstance(kind, types.Array | types.Table) else None
             for (_, wanted), kind, arg in zip(kernel.params, arg_types, args, strict=True)
         ]
-        self.pack = make_packer(arg_types, exact, self.compiled.abi.slots, device, self.program.entry)
+        self.pack = make_packer(arg_types, exact, dense, self.compiled.abi.slots, device, self.program.entry)
 
 
 @overload
@@ -219,11 +221,17 @@ def _pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launc
 
 def find_launcher(kernel: Any, kinds: tuple[types.Type, ...], args: Sequence[Any], device: Device) -> Launcher:
     """The kernel's launcher for these types, compiled when it is new."""
-    key = (device.name, config.revision, kinds, tuple(map(_python_class, args)))
+    dense = tuple(i for i, (kind, arg) in enumerate(zip(kinds, args, strict=True)) if _is_dense(kind, arg))
+    key = (device.name, config.revision, kinds, dense, tuple(map(_python_class, args)))
     launcher = kernel.launchers.get(key)
     if launcher is None:
-        launcher = kernel.launchers[key] = Launcher(kernel, kinds, args, device)
+        launcher = kernel.launchers[key] = Launcher(kernel, kinds, args, dense, device)
     return launcher
+
+
+def _is_dense(kind: types.Type, arg: Any) -> bool:
+    """Whether an argument is an array without gaps along its last dimension, which is then a constant of the code."""
+    return isinstance(kind, types.Array) and arg.strides[-1] == dense_stride(kind)
 
 
 def _python_class(arg: Any) -> type | None:

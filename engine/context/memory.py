@@ -10,12 +10,15 @@ ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
 class Block:
-    """Some bytes at a fixed address, alive as long as this object; `owner` is what really holds them."""
+    """Some bytes at a fixed address, alive as long as this object; `owner` is what really holds them.
 
-    __slots__ = ("nbytes", "owner", "ptr")
+    `kept` are objects whose addresses are stored in the bytes (arrays in structs), so that these live as long.
+    """
+
+    __slots__ = ("kept", "nbytes", "owner", "ptr")
 
     def __init__(self, ptr: int, nbytes: int, owner: Any):
-        self.ptr, self.nbytes, self.owner = ptr, nbytes, owner
+        self.ptr, self.nbytes, self.owner, self.kept = ptr, nbytes, owner, None
 
 
 def host_block(nbytes: int, zeroed: bool) -> Block:

@@ -142,7 +142,7 @@ def subscript(ctx: Lowering, base: Value, indices: list[Value], node: ast.AST) -
             return ctx.emit("load", t.dtype, base, *ints, node=node)
         if len(ints) > t.ndim:
             raise ctx.error(node, f"{t!r} has {t.ndim} dimensions, {len(ints)} indices are given")
-        view = types.Array(t.dtype, t.ndim - len(ints), t.layout)
+        view = type(t)(t.dtype, t.ndim - len(ints), t.layout)
         return ctx.emit("subarray", view, base, *ints, node=node)
     if isinstance(t, types.LocalArray):
         return ctx.emit("local_load", t.dtype, base, local_index(ctx, t, indices, node), node=node)

@@ -148,6 +148,8 @@ def locate(ctx: Lowering, node: ast.expr) -> Place | Value:
             return part_place(parent, named_part(ctx, parent.type, attr, node))
         case ast.Subscript(value=base, slice=index):
             parent = locate(ctx, base)
+            if not isinstance(parent, Op | Static | Several) and isinstance(parent.type, types.Array):
+                parent = parent.read(ctx, base)  # an array in a struct: its elements are elsewhere
             indices = indices_of(ctx, index)
             if isinstance(parent, Op | Static | Several):
                 return _element(ctx, parent, indices, node)
