@@ -37,6 +37,7 @@ from engine.context import (
     Indirect,
     Launch,
     Table,
+    Tape,
     array,
     array1d,
     array2d,

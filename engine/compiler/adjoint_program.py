@@ -40,7 +40,7 @@ class DerivedKernel:
         self.launchers: dict[Any, Any] = {}
         self._made: dict[str, Compiled] = {}
 
-    def compile(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled:
+    def compile(self, arg_types: tuple[types.Type, ...], target: Any, dense: tuple[int, ...] = ()) -> Compiled:
         """Machine code; the types are those that it was made for."""
         if target.key not in self._made:
             self._made[target.key] = compile_mir(self.mir, target)
