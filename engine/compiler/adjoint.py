@@ -31,8 +31,6 @@ from engine.compiler.types import LocalArray, Pointer, Scalar, Type, bool_, int3
 from engine.errors import CompileError
 
 _PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address"})
-FRAME_ALIGNMENT = 8
-
 
 @dataclass(eq=False)
 class Frame:
@@ -43,17 +41,15 @@ class Frame:
     size_op: Op  # constant, filled in when the frame is complete
     saved: dict[Op, int] = field(default_factory=dict)
     end: int = 0
-
-    @property
-    def size(self) -> int:
-        return -(-self.end // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
+    widest: int = 1
+    size: int = 0  # `end` rounded up, so that all frames of the function stay aligned
 
     def place(self, op: Op) -> int:
         """Offset of a value, which becomes part of the frame."""
         if op not in self.saved:
-            width = FRAME_ALIGNMENT if isinstance(op.type, Pointer) else op.type.size  # type: ignore[attr-defined]
+            width: int = op.type.size  # type: ignore[attr-defined]
             self.saved[op] = -(-self.end // width) * width
-            self.end = self.saved[op] + width
+            self.end, self.widest = self.saved[op] + width, max(self.widest, width)
         return self.saved[op]
 
 
@@ -98,6 +94,9 @@ class Reverse:
         self.frames[root] = self.new_frame(root)
         self.reverse(root)
         body = self.make_private(self.code(root))
+        alignment = max(f.widest for f in self.frames.values())
+        for f in self.frames.values():
+            f.size = f.size_op.attrs["value"] = -(-f.end // alignment) * alignment
         fn = self.flow.fn
         ops = [*self.consts.values(), *self.slots, *body]
         return Function(f"{fn.name}_adjoint", list(self.params.values()), Region(ops), void, fn.file, fn.line, True)
@@ -106,13 +105,12 @@ class Reverse:
         """The complete list of a block, with its frame popped first."""
         frame = self.frames.get(block)
         pop: list[Op] = []
+        if block is self.flow.root and (self.counts or frame.saved):  # type: ignore[union-attr]
+            pop = self.start_of_stack()
         if frame is not None and frame.saved:
-            frame.size_op.attrs["value"] = frame.size
             top = Op("get", int64, (self.top(),))
             frame.base.operands = (top, frame.size_op)
-            pop = [top, frame.base, Op("set", void, (self.top(), frame.base))]
-            if block is self.flow.root:
-                pop[:0] = self.start_of_stack()
+            pop += [top, frame.base, Op("set", void, (self.top(), frame.base))]
         return [*self.heads[block], *pop, *self.pre[block], *self.rev[block]]
 
     def new_frame(self, block: Block) -> Frame:
