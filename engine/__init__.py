@@ -31,6 +31,19 @@ from engine.compiler.lang import (
     uint32,
     uint64,
 )
+from engine.compiler.function import Func as Function
+from engine.compiler.kernel import Kernel, func_native, overload
+from engine.compiler.modules import (
+    Module,
+    force_load,
+    get_module,
+    get_module_options,
+    load_module,
+    set_module_options,
+)
+from engine.compiler.types import AnyFloat as Float
+from engine.compiler.types import AnyInt as Int
+from engine.compiler.types import AnyScalar as Scalar
 from engine.config import config
 from engine.context import (
     Device,
@@ -62,6 +75,20 @@ from engine.context import (
     zeros,
     zeros_like,
 )
+from engine.context.scope import (
+    ScopedDevice,
+    get_cuda_device,
+    get_cuda_device_count,
+    get_cuda_devices,
+    get_preferred_device,
+    init,
+    is_cpu_available,
+    is_cuda_available,
+    is_device_available,
+    set_device,
+    synchronize,
+    synchronize_device,
+)
 from engine.errors import CompileError, DeviceError, Error, LaunchError, SceneError, SimulationError
 
 if TYPE_CHECKING:
@@ -72,8 +99,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # modules and functions that are imported when first used: physics is not needed to launch a kernel
-_MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "utils")
-_FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation"}
+_MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim", "autograd")
+_FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
+              "dtype_to_numpy": "engine.types"}  # fmt: skip
 
 __all__ = [
     "CompileError", "Device", "DeviceError", "Error", "Indirect", "Launch", "LaunchError", "SceneError",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
+import typing
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from engine.compiler import types
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
+from engine.compiler.modules import Module, get_module
 from engine.compiler.pipeline import Options, compile_kernel, load_kernel
 from engine.compiler.recall import note_key, recall, remember
 from engine.config import config
@@ -21,13 +24,24 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """What `@kernel` makes. The source is read at the first launch, not at decoration."""
+    """What `@kernel` makes. The source is read at the first launch, not at decoration.
 
-    def __init__(self, fn: Callable[..., Any], shape: str = "thread"):
-        functools.update_wrapper(self, fn)
-        self.func = Func(fn)
-        self.name = fn.__name__
+    key: its name. module: the module of kernels that it belongs to. options: see `kernel`. fixed: parameter types that
+    take the place of the annotations (see `overload`).
+    """
+
+    def __init__(self, func: Callable[..., Any], key: str | None = None, module: Any = None,
+                 options: dict[str, Any] | None = None, shape: str = "thread",
+                 fixed: Sequence[types.Type] | None = None):  # fmt: skip
+        functools.update_wrapper(self, func)
+        self.fn = func
+        self.func = Func(func)
+        self.name = self.key = key or func.__name__
+        self.module = module if isinstance(module, Module) else get_module(_module_name(func, module))
+        self.options = dict(options or {})
         self.shape = shape
+        self.fixed = fixed
+        self.overloads: dict[tuple[types.Type, ...], Kernel] = {}
         self.instances: dict[Any, Compiled] = {}
         self.launchers: dict[Any, Any] = {}  # what context.launch made of them, by device and argument types
         self._lock = threading.RLock()
@@ -51,7 +65,35 @@ class Kernel:
                     lineno=self.func.source.first_line,
                 )
             found.append((parameter.name, annotations[parameter.name]))
+        if self.fixed is not None:
+            found = [(name, t) for (name, _), t in zip(found, self.fixed, strict=True)]
         return found
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether some parameter takes its type from the argument."""
+        return not all(types.is_concrete(t) for _, t in self.params)
+
+    def specialised(self, arg_types: Sequence[types.Type]) -> Kernel:
+        """The kernel with these parameter types, made once."""
+        key = tuple(arg_types)
+        if key not in self.overloads:
+            self.overloads[key] = Kernel(self.fn, self.key, self.module, self.options, self.shape, key)
+        return self.overloads[key]
+
+    def preload(self) -> None:
+        """Compiles the kernel, or its overloads, where the argument types are known."""
+        from engine.compiler.target_host import host_target
+
+        for one in (self, *self.overloads.values()):
+            if not one.is_generic:
+                one.compile(tuple(t for _, t in one.params), host_target())
+
+    def forget(self) -> None:
+        """Drops what was compiled."""
+        self.instances.clear()
+        self.launchers.clear()
+        self.func.specialisations.clear()
 
     def lower(self, arg_types: Sequence[types.Type]) -> Function:
         """The HIR of the kernel for these argument types. Errors carry no frames of the compiler."""
@@ -102,16 +144,87 @@ class Kernel:
         return next(reversed(self.instances.values())).stages
 
 
-@overload
+def _module_name(fn: Callable[..., Any], module: Any) -> str:
+    return fn.__module__ if module in (None, "unique") else str(getattr(module, "__name__", module))
+
+
+# what `@kernel` takes; those without a comment are Warp's, and have no effect here
+OPTIONS = ("enable_backward", "fast_math", "mode", "max_unroll", "block_dim", "launch_bounds", "grid_stride", "fuse_fp",
+           "lineinfo", "optimization_level", "deterministic", "entry_point_abi", "cuda_output")  # fmt: skip
+
+
+@typing.overload
 def kernel(fn: Callable[..., Any]) -> Kernel: ...
-@overload
-def kernel(*, shape: str = "thread") -> Callable[[Callable[..., Any]], Kernel]: ...
-def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "thread") -> Any:
+@typing.overload
+def kernel(*, shape: str = "thread", module: Any = None, module_options: Any = None,
+           **options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...  # fmt: skip
+def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "thread", name: str | None = None, module: Any = None,
+           module_options: dict[str, Any] | None = None, **options: Any) -> Any:  # fmt: skip
     """Decorator: makes a Python function launchable over a grid of threads.
 
     Every parameter needs a type annotation; `Any` takes the type of the argument. shape: the form of CPU code,
-    "thread" (one thread after the other).
+    "thread" (one thread after the other). module: a name under which it is loaded and listed. Other options are those
+    of Warp's decorator (`OPTIONS`). Raises TypeError for an option that does not exist.
     """
     if shape != "thread":
         raise ValueError(f"shape must be 'thread', got {shape!r}")
-    return Kernel(fn, shape) if fn is not None else lambda f: Kernel(f, shape)
+    for option in options:
+        if option not in OPTIONS:
+            raise TypeError(f"kernel() has no option '{option}'")
+    chosen = {**(module_options or {}), **options}
+
+    def make(f: Callable[..., Any]) -> Kernel:
+        made = Kernel(f, name, module, chosen, shape)
+        made.module.kernels[made.key] = made
+        return made
+
+    return make(fn) if fn is not None else make
+
+
+def overload(kernel: Any, arg_types: Any = None) -> Any:
+    """The generic `kernel` for given parameter types: `overload(scale, [array(dtype=float), float])`.
+
+    `arg_types` is a sequence, or a dict by parameter name for those that are generic. As a decorator, `@overload def
+    scale(x: array(dtype=float), s: float): ...` names the types by the annotations of a function without a body.
+    """
+    if not isinstance(kernel, Kernel):
+        return _overload_stub(kernel, sys._getframe(1))
+    return kernel.specialised(_overload_types(kernel, arg_types))
+
+
+def _overload_types(kernel: Kernel, arg_types: Any) -> list[types.Type]:
+    params = kernel.params
+    if arg_types is None:
+        return [t for _, t in params]
+    if isinstance(arg_types, dict):
+        unknown = [name for name in arg_types if name not in dict(params)]
+        if unknown:
+            raise RuntimeError(f"kernel '{kernel.key}' has no parameter '{unknown[0]}'")
+        wanted = [types.of_annotation(arg_types[name]) if name in arg_types else t for name, t in params]
+    else:
+        if len(arg_types) != len(params):
+            raise RuntimeError(f"kernel '{kernel.key}' has {len(params)} parameters, {len(arg_types)} types are given")
+        wanted = [types.of_annotation(t) for t in arg_types]
+    bound: dict[str, types.Type] = {}
+    for (name, pattern), t in zip(params, wanted, strict=True):
+        if not types.matches(pattern, t, bound):
+            raise RuntimeError(f"parameter '{name}' of kernel '{kernel.key}' takes {pattern!r}, not {t!r}")
+    return wanted
+
+
+def _overload_stub(fn: Callable[..., Any], frame: Any) -> Kernel:
+    """Makes the kernel that the stub's name means for the stub's annotations; the name keeps its meaning."""
+    generic = frame.f_locals.get(fn.__name__, frame.f_globals.get(fn.__name__))
+    if not isinstance(generic, Kernel):
+        found = get_module(fn.__module__).kernels.get(fn.__name__)
+        if found is None:
+            raise RuntimeError(f"overload: there is no kernel '{fn.__name__}' before this function")
+        generic = found
+    annotations = Func(fn).source.annotations
+    generic.specialised(_overload_types(generic, {n: t for n, t in annotations.items() if n != "return"}))
+    return generic
+
+
+def func_native(snippet: str, *args: Any, **kwargs: Any) -> Any:
+    """Warp's functions written in C++ have no meaning here. Raises CompileError."""
+    raise CompileError("func_native: device code is written in the kernel language only, not in C++")

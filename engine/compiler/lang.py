@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.compiler import library, types
+from engine.compiler import constants, library, types
 from engine.compiler.function import func
 from engine.compiler.kernel import kernel
-from engine.compiler.library import constructors, primitives
-from engine.compiler.library.registry import BUILTINS
+from engine.compiler.library import constructors, expectations, primitives
+from engine.compiler.library.expectations import EXPECTATIONS
+from engine.compiler.library.operators import OPERATORS
+from engine.compiler.library.registry import BUILTINS, Builtin
 from engine.compiler.ops import ATOMICS
 from engine.compiler.types import (
+    bfloat16,
     bool_,
     float16,
     float32,
@@ -31,7 +34,7 @@ from engine.compiler.types import (
 from engine.compiler.values import names, struct
 
 __all__ = [
-    "array", "bool_", "constant", "float16", "float32", "float64", "func", "int8", "int16", "int32", "int64", "kernel",
+    "array", "bfloat16", "bool_", "constant", "float16", "float32", "float64", "func", "int8", "int16", "int32", "int64", "kernel",
     "library", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
 ]  # fmt: skip
 
@@ -53,9 +56,12 @@ class Intrinsic:
 tid = Intrinsic("tid", "Index of this thread, int32; `i, j = tid()` in a two-dimensional launch.")
 zeros = Intrinsic("zeros", "zeros(shape=8, dtype=vec3): a fixed array of this thread.")
 static = Intrinsic("static", "static(expression): evaluated by Python, once, while compiling.")
+printf = Intrinsic("printf", 'printf("%d %f", i, x): prints numbers with a C format.')
 _ATOMICS = {f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an array element; gives the old value.")
             for name in ATOMICS}  # fmt: skip
-_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum"}  # Python's names are taken in the primitives module
+# Python's names are taken in the primitives module; `where` is Warp's name
+_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum", "where": "select", "bit_count": "popcount"}
+_PYTHON = {"bool": bool_, "print": expectations.show, "handle": uint64}  # names of Python's that the language has too
 
 
 def constant(value: Any) -> Any:
@@ -77,11 +83,23 @@ def __getattr__(name: str) -> Any:
         return _ATOMICS[name]
     if name in vars(names):
         return getattr(names, name)
+    if name in _PYTHON:
+        return _PYTHON[name]
+    for table in (EXPECTATIONS, OPERATORS):
+        if name in table:
+            return table[name]
+    if name in vars(constants) and not name.startswith("_") and name not in ("math", "annotations"):
+        return getattr(constants, name)
     for module, kind in ((primitives, primitives.Primitive), (constructors, constructors.Constructor)):
         found = getattr(module, _SPELLED.get(name, name), None)
         if isinstance(found, kind):
             return found
     raise AttributeError(f"the kernel language has no '{name}'")
+
+
+def is_function(found: Any) -> bool:
+    """Whether it is a function of the language that has a meaning in kernels."""
+    return isinstance(found, Builtin | primitives.Primitive) or isinstance(getattr(found, "intrinsic", None), str)
 
 
 def __dir__() -> list[str]:

@@ -190,6 +190,7 @@ STRUCTURAL: dict[str, str] = {
     "index": "the current value of the loop variable; first op of a for body",
     "while": "regions condition (ends with `condition`), body; attrs exit as in for",
     "condition": "truth value: last op of a while's condition region",
+    "print": "scalars; attrs format: a C format, to: stdout or stderr. Truth values are shown as True and False by %s",
     "break": "leaves the innermost loop (HIR)",
     "continue": "next iteration of the innermost loop (HIR)",
     "return": "at most one value: leaves the function (before inlining)",
@@ -200,7 +201,7 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")
 COMPARISONS = frozenset(name for name, row in ELEMENTWISE.items() if row.result == "bool")
 EFFECTS = frozenset({
     "set", "local", "local_store", "store", "atomic", "if", "for", "while", "break", "continue", "return", "call",
-    "condition",
+    "condition", "print",
 })  # fmt: skip
 
 

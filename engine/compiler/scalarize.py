@@ -27,6 +27,7 @@ from engine.compiler.types import (
     Type,
     bool_,
     components,
+    float32,
     int32,
     int64,
     leaves,
@@ -55,6 +56,10 @@ def dense_stride(t: Type) -> int:
     if t.layout == "planes":
         return leaves(t.dtype)[0][1].size  # type: ignore[union-attr]
     return memory_layout(t.dtype, t.layout)[1]
+
+
+def _is_half(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.kind == "f" and t.bits == 16
 
 
 class _Scalarizer:
@@ -131,14 +136,24 @@ class _Scalarizer:
 
     def elementwise(self, op: Op) -> Leaves:
         values, kind, loc, t = self.values, op.kind, op.loc, op.type
+        scalar = t if type(t) is Scalar else self.leaves(t)[0][1]
+        given = op.operands[0].type
+        if scalar.size == 2 and scalar.kind == "f" or scalar is bool_ and _is_half(given):  # type: ignore[attr-defined]
+            return [self.wide(kind, scalar, row) for row in zip(*[values[v] for v in op.operands], strict=True)]
         if type(t) is Scalar:
             new = Op(kind, t, tuple([values[v][0] for v in op.operands]), None, (), loc)
             self.out.append(new)
             return [new]
-        scalar = self.leaves(t)[0][1]
         result = [Op(kind, scalar, row, None, (), loc) for row in zip(*[values[v] for v in op.operands], strict=True)]
         self.out += result
         return result
+
+    def wide(self, kind: str, t: Type, operands: tuple[Op, ...]) -> Op:
+        """A primitive on 16-bit floats: computed in float32, then rounded, the same on every target."""
+        result = self.emit(
+            kind, bool_ if t is bool_ else float32, tuple([self.emit("cast", float32, (v,)) for v in operands])
+        )
+        return result if t is bool_ else self.emit("cast", t, (result,))
 
     def constant(self, op: Op) -> Leaves:
         return [self.const(op.type, op.attrs["value"])]  # type: ignore[arg-type]
@@ -210,6 +225,9 @@ class _Scalarizer:
 
     def is_index(self, index: Op, k: int) -> Op:
         return self.emit("eq", bool_, (index, self.const(index.type, k)))  # type: ignore[arg-type]
+
+    def print(self, op: Op) -> None:
+        self.emit("print", void, tuple([self.one(v) for v in op.operands]), op.attrs)
 
     # locals
 
@@ -417,5 +435,5 @@ _HANDLERS: dict[
     "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
     "atomic": _S.atomic, "subarray": _S.subarray, "field": _S.field, "count": _S.count, "shape": _S.shape,
     "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "condition": _S.condition,
-    "break": _S.leave, "continue": _S.leave, "return": _S.leave,
+    "print": _S.print, "break": _S.leave, "continue": _S.leave, "return": _S.leave,
 }  # fmt: skip

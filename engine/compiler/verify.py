@@ -33,7 +33,7 @@ from engine.errors import InternalError
 _HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "field", "count", "shape",
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
-    {"set", "local_store", "store", "if", "for", "while", "condition", "break", "continue", "return"}
+    {"set", "local_store", "store", "if", "for", "while", "condition", "break", "continue", "return", "print"}
 )
 _BY_TYPES = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})  # whether they are right depends on types alone
 _REGION_COUNT = {"if": 2, "for": 1, "while": 2}
@@ -292,6 +292,10 @@ class _Verifier:
             self.require(_same(p.type, v.type), op, f"argument {p.attrs.get('name')} is {p.type!r}, got {v.type!r}")
         self.require(_same(op.type, callee.result), op, f"yields {callee.result!r}")
 
+    def print(self, op: Op) -> None:
+        self.require(isinstance(op.attrs.get("format"), str), op, "has a format")
+        self.require(all(isinstance(v.type, Scalar) for v in op.operands), op, "prints scalars")
+
     def branch(self, op: Op) -> None:
         self.require(_same(op.operands[0].type, bool_), op, "needs a bool")
 
@@ -326,6 +330,7 @@ _RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "local_store": _V.local_access, "load": _V.access, "store": _V.access, "atomic": _V.access, "subarray": _V.subarray,
     "field": _V.field, "count": _V.count, "shape": _V.shape, "call": _V.call, "if": _V.branch, "condition": _V.branch,
     "for": _V.loop, "while": _V.loop, "return": _V.returns, "address": _V.address,
+    "print": _V.print,
 }  # fmt: skip
 
 

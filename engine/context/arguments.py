@@ -14,6 +14,7 @@ from engine.context import dtypes
 from engine.context.array import array
 from engine.errors import LaunchError
 
+BFLOAT16_MAX = float(types.bfloat16_numbers(0x7F7F))
 Params = Sequence[tuple[str, types.Type]]
 
 
@@ -106,13 +107,13 @@ def _check_scalar(kernel: str, name: str, wanted: types.Scalar, value: Any) -> A
             return whole
         raise LaunchError(kernel, name, f"{wanted!r} ({low} … {high})", str(whole))
     elif isinstance(value, int | float | np.integer | np.floating):
-        largest = float(np.finfo(wanted.numpy).max)
+        largest = BFLOAT16_MAX if wanted is types.bfloat16 else float(np.finfo(wanted.numpy).max)
         try:
             number = float(value)
         except OverflowError:
             number = math.nan
         if abs(number) <= largest or isinstance(value, float | np.floating) and not math.isfinite(number):
-            return number
+            return types.BFloat16(number) if wanted is types.bfloat16 else number
         raise LaunchError(kernel, name, f"{wanted!r} (-{largest:.9g} … {largest:.9g})", str(value))
     raise LaunchError(kernel, name, repr(wanted), _seen(value), _hint(wanted, value))
 

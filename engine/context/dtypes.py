@@ -200,6 +200,8 @@ def _numbers(data: Any, element: types.Type) -> np.ndarray:
 
 
 def _cast(source: np.ndarray, scalar: np.dtype, element: types.Type) -> np.ndarray:
+    if element is types.bfloat16 or (types.components(element) or (None,))[0] is types.bfloat16:
+        return source if source.dtype == np.uint16 else types.bfloat16_bits(source)
     if source.dtype == scalar:
         return source
     if scalar.kind in "iu" and source.size:

@@ -33,7 +33,7 @@ DIMS_BYTES = 32
 SLOT_BYTES = 8
 CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
-    "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
+    "uint64": "Q", "float16": "e", "float32": "f", "float64": "d", "bfloat16": "H",
 }  # fmt: skip
 
 Pack = Callable[[int, int, int, int, int, int, Sequence[Any]], bytes]
@@ -119,7 +119,7 @@ def _value(slot: Any, arg_type: types.Type, leaf_number: dict[Any, int]) -> str:
             return f"c{i}[{arg_type.symbols.index(path[1])}]"
         return f"p{i}[{leaf_number[path]}]"
     if isinstance(arg_type, types.Scalar):
-        return f"a{i}"
+        return f"a{i}.bits" if arg_type is types.bfloat16 else f"a{i}"
     return f"v{i}[{leaf_number[path]}]"
 
 

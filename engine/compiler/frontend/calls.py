@@ -13,8 +13,10 @@ from engine.compiler.frontend.constructors import cast, construct
 from engine.compiler.frontend.context import Lowering, Static, Value, expression, type_of
 from engine.compiler.frontend.functions import call, call_builtin, emit_call, fit, func_of, match_parameters
 from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS
+from engine.compiler.frontend.operators import binary, unary
 from engine.compiler.function import Func
 from engine.compiler.ir import Op
+from engine.compiler.library.operators import NamedOperator
 from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
 
 # Python's own functions that mean a primitive
@@ -56,6 +58,8 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
             if isinstance(specs, str):
                 raise ctx.error(node, f"{callee.name}(): {specs}")
             return emit_call(ctx, callee, given, specs, node)
+    if isinstance(target, NamedOperator):
+        return named_operator(ctx, target, args, kwargs, node)
     intrinsic = getattr(target, "intrinsic", None) or _lookup(PYTHON_INTRINSICS, target)
     if intrinsic is not None:
         return INTRINSICS[intrinsic](ctx, args, kwargs, node)
@@ -71,6 +75,18 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
     if isinstance(made, types.Type):
         return construct(ctx, made, args, kwargs, node)
     raise not_callable(ctx, target, node)
+
+
+def named_operator(ctx: Lowering, target: NamedOperator, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    """`mul(a, b)`: as `a * b`."""
+    args = [*args, *kwargs.values()]
+    if len(args) != target.arity:
+        raise ctx.error(node, f"{target.__name__}() takes {target.arity} arguments, {len(args)} are given")
+    if target.arity == 1:
+        return unary(ctx, target.operation, args[0], node)
+    if target.operation == "div" and all(isinstance(a, Static) and isinstance(a.value, int) for a in args):
+        return _fold(ctx, "div", [a.value for a in args if isinstance(a, Static)], node)
+    return binary(ctx, target.operation, args[0], args[1], node)
 
 
 def _lookup(table: dict[Any, Any], key: Any) -> Any:

@@ -203,6 +203,9 @@ class Lowering:
         try:
             value = self.source.lookup(name)
         except KeyError:
+            known = self.vocabulary(name)
+            if known is not None:
+                return Static(known)
             hint = did_you_mean(name, [*self.bound, *self.source.fn.__globals__])
             raise self.error(node, f"name '{name}' is not defined", hint) from None
         if name in self.source.captured:
@@ -210,6 +213,14 @@ class Lowering:
         elif name in self.source.fn.__globals__:
             self.capture(f"{self.source.fn.__module__}:{name}", value)
         return Static(value)
+
+    @staticmethod
+    def vocabulary(name: str) -> Any:
+        """A function of the language by its bare name, which needs no import inside kernels; None if there is none."""
+        from engine.compiler import lang  # the vocabulary is made of what stands on top of the front end
+
+        found = getattr(lang, name, None)
+        return found if lang.is_function(found) else None
 
     def capture(self, path: str, value: Any) -> None:
         """Notes that the code depends on a value of Python's."""
@@ -224,6 +235,8 @@ def static_type(value: Any) -> types.Type | None:
     if isinstance(value, int):
         low, high = types.int32.range
         return types.int32 if low <= value <= high else types.int64
+    if isinstance(value, types.BFloat16):
+        return types.bfloat16
     if isinstance(value, float):
         return types.float32 if type(value) is float else types.float64
     dtype = getattr(value, "dtype", None)

@@ -21,11 +21,42 @@ _lock = threading.RLock()
 
 def call(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     """The value of calling `callee`; void calls give None."""
+    if len(callee.overloads) > 1:
+        return _call_overloaded(ctx, callee, args, kwargs, node)
     given = match_parameters(ctx, callee, args, kwargs, node)
     specs = fit(callee, given)
     if isinstance(specs, str):
         raise ctx.error(node, f"{callee.name}(): {specs}")
     return emit_call(ctx, callee, given, specs, node)
+
+
+def _call_overloaded(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs: dict[str, Value],
+                     node: ast.AST) -> Value:  # fmt: skip
+    """Calls the first overload that takes the arguments: those with given types before generic ones."""
+
+    def is_generic(one: Func) -> bool:
+        notes = one.source.annotations
+        return not all(types.is_concrete(notes.get(p.name, types.Any_)) for p in one.source.parameters)
+
+    for literals_keep in (True, False):  # a literal's own type is preferred to one that it could take
+        for one in sorted(callee.overloads, key=is_generic):
+            try:
+                given = match_parameters(ctx, one, args, kwargs, node)
+            except CompileError:
+                continue
+            specs = fit(one, given)
+            if isinstance(specs, str) or (literals_keep and not _keeps_literals(given, specs)):
+                continue
+            return emit_call(ctx, one, given, specs, node)
+    given_types = ", ".join(map(_type_name, [*args, *kwargs.values()]))
+    raise ctx.error(node, f"no overload of {callee.name}() takes ({given_types})")
+
+
+def _keeps_literals(given: Sequence[Value], specs: Sequence[Spec]) -> bool:
+    return all(
+        not isinstance(v, Static) or isinstance(s, Static) or static_type(v.value) == s
+        for v, s in zip(given, specs, strict=True)
+    )
 
 
 @functools.cache

@@ -65,11 +65,6 @@ def lower_type(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node:
     return Static(t if isinstance(t, types.Scalar) else value_class(t))
 
 
-@intrinsic("print")
-def lower_print(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
-    raise ctx.error(node, "print() in kernels is not supported yet", "write the value to an array")
-
-
 @intrinsic("zeros")
 def lower_zeros(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     """`zeros(shape=8, dtype=vec3)`: a fixed array of this thread."""

@@ -38,7 +38,8 @@ PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "xor": operator.xor, "shl": operator.lshift, "shr": operator.rshift, "matmul": operator.matmul,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
-UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
+UNARY: dict[type, str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "unot"}
+PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {"neg": operator.neg, "pos": operator.pos, "invert": operator.invert}
 # products that are not taken by component: (left kind, right kind) → library function
 PRODUCTS = {
     (types.Matrix, types.Matrix): "mul_mat_mat", (types.Matrix, types.Vector): "mul_mat_vec",
@@ -150,15 +151,19 @@ def mismatch(ctx: Lowering, name: str, x: Op, y: Op, node: ast.AST) -> Exception
 
 @expression(ast.UnaryOp)
 def lower_unary(ctx: Lowering, node: ast.UnaryOp) -> Value:
-    value = ctx.expression(node.operand)
-    if isinstance(node.op, ast.Not):
+    return unary(ctx, UNARY[type(node.op)], ctx.expression(node.operand), node)
+
+
+def unary(ctx: Lowering, name: str, value: Value, node: ast.AST) -> Value:
+    """`-x`, `+x`, `~x`, `not x` as neg, pos, invert, unot."""
+    if name == "unot":
         value = truth(ctx, value, node)
         return Static(not value.value) if isinstance(value, Static) else ctx.emit("not", types.bool_, value, node=node)
     if isinstance(value, Static):
-        return Static(UNARY[type(node.op)](value.value))
-    if isinstance(node.op, ast.UAdd):
+        return Static(PYTHON_UNARY[name](value.value))
+    if name == "pos":
         return value
-    name = "neg" if isinstance(node.op, ast.USub) else "not"
+    name = "neg" if name == "neg" else "not"
     dtype = _component(type_of(value))
     if (
         not isinstance(value, Op)

@@ -124,6 +124,8 @@ def type_of(value: Any) -> Type:
         return types.PYTHON[type(value)]
     elif isinstance(value, int):  # enums
         return types.int32
+    elif isinstance(value, types.BFloat16):
+        return types.bfloat16
     elif isinstance(value, tuple) and not isinstance(value, Value):
         return types.Tuple(tuple(type_of(item) for item in value))
     t = getattr(value, "ir_type", None)
