@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from engine.compiler import types
 from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, literal_fits, static_type
+from engine.compiler.frontend.updates import write_back
 from engine.compiler.function import Func
 from engine.compiler.ir import Function, Op
 from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
@@ -76,19 +77,26 @@ def call_builtin(
 ) -> Value:
     """Calls the first implementation that takes the arguments; folds the call when all of them are known."""
     everything = [*args, *kwargs.values()]
-    if everything and all(isinstance(a, Static) and a.is_number for a in everything):
+    changes = any(f.updates for f in builtin.overloads)
+    if everything and not changes and all(isinstance(a, Static) and a.is_number for a in everything):
         try:
             named = {k: v.value for k, v in kwargs.items() if isinstance(v, Static)}
             return Static(builtin(*[a.value for a in args if isinstance(a, Static)], **named))
         except (TypeError, ValueError, ArithmeticError) as error:
             raise ctx.error(node, str(error)) from None
-    for candidate in map(func_of, builtin.overloads):
+    for implementation in builtin.overloads:
+        candidate = func_of(implementation)
         if not _accepts_count(candidate, len(everything)):
             continue
         given = match_parameters(ctx, candidate, args, kwargs, node)
         specs = fit(candidate, given)
-        if not isinstance(specs, str):
-            return emit_call(ctx, candidate, given, specs, node)
+        if isinstance(specs, str):
+            continue
+        result = emit_call(ctx, candidate, given, specs, node)
+        if implementation.updates:
+            names = [p.name for p in candidate.source.parameters]
+            return write_back(ctx, names, implementation.updates, result, node)
+        return result
     raise ctx.error(node, f"{builtin.name}() does not take ({', '.join(_type_name(a) for a in everything)})")
 
 

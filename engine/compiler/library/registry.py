@@ -20,10 +20,13 @@ Implementation = Callable[..., Any]
 
 
 class LibraryFunction:
-    """One implementation. `function` is the Python function, `patterns` the types that its parameters take."""
+    """One implementation. `function` is the Python function, `patterns` the types that its parameters take.
 
-    def __init__(self, function: Implementation):
-        self.function = function
+    `updates` are the parameters that a call changes: the function returns their new values first, then its result.
+    """
+
+    def __init__(self, function: Implementation, updates: tuple[int, ...] = ()):
+        self.function, self.updates = function, updates
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -53,7 +56,14 @@ class LibraryFunction:
         return all(types.matches(p, a, bound) for p, a in zip(self.patterns, arguments, strict=False))
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        return run_in_python(self.function, args, named)
+        result = run_in_python(self.function, args, named)
+        if not self.updates:
+            return result
+        for position, new in zip(self.updates, result, strict=False):
+            if position < len(args) and isinstance(args[position], Value):  # numbers cannot be changed in Python
+                args[position]._c[:] = new._c
+        rest = result[len(self.updates) :]
+        return rest[0] if rest else None
 
 
 class Builtin:
@@ -114,11 +124,14 @@ def name_of(name: str) -> Builtin:
     return BUILTINS.setdefault(name, Builtin(name))
 
 
-def builtin(name: str) -> Callable[[Implementation], LibraryFunction]:
-    """Registers the decorated function as an implementation of the language's `name`; may be stacked."""
+def builtin(name: str, updates: tuple[int, ...] = ()) -> Callable[[Implementation], LibraryFunction]:
+    """Registers the decorated function as an implementation of the language's `name`; may be stacked.
+
+    updates: positions of the parameters that a call changes; the function returns their new values, then its result.
+    """
 
     def decorate(function: Implementation) -> LibraryFunction:
-        made = function if isinstance(function, LibraryFunction) else LibraryFunction(function)
+        made = function if isinstance(function, LibraryFunction) else LibraryFunction(function, updates)
         name_of(name).overloads.append(made)
         return made
 
