@@ -42,3 +42,9 @@ def matrix_from_cols(*columns: Any) -> Any:
 def identity(n: int, dtype: Any = float) -> Any:
     """The n × n identity matrix."""
     return matrix((n, n), dtype)(np.eye(n))
+
+
+@Constructor
+def static(value: Any) -> Any:
+    """`static(expression)`: evaluated by Python, once, while compiling; here it is the value itself."""
+    return value
