@@ -125,12 +125,12 @@ class indexedarray(ArrayOperators):
     def fill_(self, value: Any) -> indexedarray:
         """Set every selected element to `value`."""
         dtypes.keep_arrays(self.data.block, value, self.element)
-        self.data.numpy()[self._selection()] = self.data._converted(value)
+        self.data._written()[self._selection()] = self.data._converted(value)
         return self
 
     def zero_(self) -> indexedarray:
         """Set every selected element to zero."""
-        view = self.data.numpy()
+        view = self.data._written()
         view[self._selection()] = np.zeros((), view.dtype)
         return self
 
@@ -141,7 +141,7 @@ class indexedarray(ArrayOperators):
         expected = (*self.shape, *dtypes.numpy_element(self.element, self.layout)[1])
         if source.shape != expected:
             raise ValueError(f"assign needs data of shape {expected}, got {source.shape}")
-        self.data.numpy()[self._selection()] = source
+        self.data._written()[self._selection()] = source
         return self
 
 

@@ -206,6 +206,8 @@ def not_callable(ctx: Lowering, target: Any, node: ast.Call) -> Exception:
                          f"did you mean 'engine.{name}'?" if name in BUILTINS or name in ops.ELEMENTWISE else
                          did_you_mean(name, BUILTINS))  # fmt: skip
     if callable(target):
-        return ctx.error(node, f"'{name}' is a Python function that kernels cannot call", "decorate it with @engine.func")
+        return ctx.error(
+            node, f"'{name}' is a Python function that kernels cannot call", "decorate it with @engine.func"
+        )
     return ctx.error(node, f"{target!r} is not a function")
 

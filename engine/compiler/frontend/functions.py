@@ -215,7 +215,13 @@ def _fit_static(pattern: types.Type, v: Value, bound: dict[str, types.Type]) -> 
 def _tuple_type(v: Several) -> types.Type | None:
     items = []
     for item in v.items:
-        t = item.type if isinstance(item, Op) else static_type(item.value) if isinstance(item, Static) else _tuple_type(item)
+        t = (
+            item.type
+            if isinstance(item, Op)
+            else static_type(item.value)
+            if isinstance(item, Static)
+            else _tuple_type(item)
+        )
         if t is None:
             return None
         items.append(t)

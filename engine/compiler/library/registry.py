@@ -43,8 +43,8 @@ class LibraryFunction:
     def patterns(self) -> tuple[Type, ...]:
         """The types of the parameters, as annotated; without an annotation anything fits."""
         if self._patterns is None:
-            notes = [p.annotation for p in self.parameters]
-            self._patterns = tuple(types.Any_ if n is inspect.Parameter.empty else types.of_annotation(n) for n in notes)
+            notes = (Any if p.annotation is inspect.Parameter.empty else p.annotation for p in self.parameters)
+            self._patterns = tuple(map(types.of_annotation, notes))
         return self._patterns
 
     def accepts(self, arguments: tuple[Type, ...]) -> bool:
@@ -78,7 +78,7 @@ class Builtin:
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        return self.overloads[0].__doc__ if self.overloads else None
+        return next((f.__doc__ for f in self.overloads if f.__doc__), None)
 
     def resolve(self, arguments: tuple[Type, ...]) -> LibraryFunction | None:
         """The implementation for positional arguments of these types, or None."""
@@ -146,8 +146,9 @@ def run_in_python(function: Implementation, args: tuple[Any, ...], named: dict[s
     values = (*args, *named.values())
     kept = any(isinstance(v, np.generic) for v in values)
     like = next((v.dtype.type for v in values if isinstance(v, np.floating)), np.float32)
+    keywords = {name: numpy_number(a, like) for name, a in named.items()}
     with np.errstate(all="ignore"):
-        result = function(*(numpy_number(a, like) for a in args), **{k: numpy_number(a, like) for k, a in named.items()})
+        result = function(*(numpy_number(a, like) for a in args), **keywords)
     return result if kept else plain(result)
 
 
