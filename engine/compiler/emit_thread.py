@@ -366,6 +366,15 @@ class _Thread:
         p, offset = (self.names[v] for v in op.operands)
         self.names[op] = self.value(f"getelementptr i8, ptr {p}, i64 {offset}")
 
+    def local_pointer(self, op: Op) -> None:
+        self.names[op] = self.names[op.operands[0]]
+
+    def pointer_to_int(self, op: Op) -> None:
+        self.names[op] = self.value(f"ptrtoint ptr {self.names[op.operands[0]]} to i64")
+
+    def int_to_pointer(self, op: Op) -> None:
+        self.names[op] = self.value(f"inttoptr i64 {self.names[op.operands[0]]} to ptr")
+
     def atomic(self, op: Op) -> None:
         t: Scalar = op.type  # type: ignore[assignment]
         place, lt, name = self.place(op, t), LLVM_TYPES[t.name], op.attrs["op"]
@@ -521,5 +530,6 @@ _STRUCTURE: dict[str, Callable[[_Thread, Op], Any]] = {
     "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "slot": _T.slot,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
-    "while": _T.while_, "print": _T.print, "index": lambda e, op: None, "condition": lambda e, op: None,
+    "while": _T.while_, "print": _T.print, "local_pointer": _T.local_pointer,
+    "pointer_to_int": _T.pointer_to_int, "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None, "condition": lambda e, op: None,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import sys
 import threading
@@ -27,15 +28,16 @@ class Kernel:
     """What `@kernel` makes. The source is read at the first launch, not at decoration.
 
     key: its name. module: the module of kernels that it belongs to. options: see `kernel`. fixed: parameter types that
-    take the place of the annotations (see `overload`).
+    take the place of the annotations (see `overload`). code_transformers: rewrite the syntax tree before it is typed.
     """
 
     def __init__(self, func: Callable[..., Any], key: str | None = None, module: Any = None,
                  options: dict[str, Any] | None = None, shape: str = "thread",
-                 fixed: Sequence[types.Type] | None = None):  # fmt: skip
+                 fixed: Sequence[types.Type] | None = None, code_transformers: Sequence[ast.NodeTransformer] = ()):  # fmt: skip
         functools.update_wrapper(self, func)
         self.fn = func
         self.func = Func(func)
+        self.func.source.transformers = tuple(code_transformers)
         self.name = self.key = key or func.__name__
         self.module = module if isinstance(module, Module) else get_module(_module_name(func, module))
         self.options = dict(options or {})
@@ -68,6 +70,21 @@ class Kernel:
         if self.fixed is not None:
             found = [(name, t) for (name, _), t in zip(found, self.fixed, strict=True)]
         return found
+
+    @functools.cached_property
+    def optional(self) -> frozenset[str]:
+        """Array parameters that the kernel tests for truth: None may be passed for them."""
+        found: set[str] = set()
+        for node in ast.walk(self.func.source.tree):
+            tests: list[ast.expr] = []
+            if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+                tests = [node.test]
+            elif isinstance(node, ast.BoolOp):
+                tests = node.values
+            elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                tests = [node.operand]
+            found.update(test.id for test in tests if isinstance(test, ast.Name))
+        return frozenset(found)
 
     @property
     def is_generic(self) -> bool:

@@ -60,7 +60,7 @@ printf = Intrinsic("printf", 'printf("%d %f", i, x): prints numbers with a C for
 _ATOMICS = {f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an array element; gives the old value.")
             for name in ATOMICS}  # fmt: skip
 # Python's names are taken in the primitives module; `where` is Warp's name
-_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum", "where": "select", "bit_count": "popcount"}
+_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum", "where": "select"}
 _PYTHON = {"bool": bool_, "print": expectations.show, "handle": uint64, "float": float32, "int": int32}  # names of Python's that the language has too
 
 
@@ -77,6 +77,14 @@ class _Ref:
 
 
 ref = _Ref()
+
+
+class fixedarray:
+    """`fixedarray(shape=(2, 3), dtype=float)`: the annotation of an array of this thread, which `zeros` makes."""
+
+    def __init__(self, dtype: Any = float, shape: Any = 1):
+        extents = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+        self.ir_type = types.LocalArray(types.of_annotation(dtype), extents)
 
 
 def constant(value: Any) -> Any:

@@ -182,6 +182,9 @@ STRUCTURAL: dict[str, str] = {
     "atomic": "array, indices, value (cas: compare, value); attrs op, offset: the old value",
     "subarray": "array, leading indices: the view of the remaining dimensions",
     "view": "array, operands as attrs dims says: an index for i (drops the dimension), start, count, step for r (keeps it)",
+    "local_view": "local array: it as an array, whose writes it sees",
+    "array_ptr": "array: address of its first element, uint64",
+    "array_at": "uint64 address, one int32 extent per dimension: the array without gaps that lies there",
     "field": "table; attrs name: that field as a planes array",
     "count": "table; attrs symbol: its extent, int32",
     "shape": "array; attrs dim: its extent, int32",
@@ -195,6 +198,9 @@ STRUCTURAL: dict[str, str] = {
     "break": "leaves the innermost loop (HIR)",
     "continue": "next iteration of the innermost loop (HIR)",
     "return": "at most one value: leaves the function (before inlining)",
+    "local_pointer": "MIR: address of a local array",
+    "pointer_to_int": "MIR: pointer as uint64",
+    "int_to_pointer": "MIR: uint64 as pointer",
     "address": "MIR pointer, int64 bytes: pointer plus bytes (sub-arrays)",
 }  # fmt: skip
 

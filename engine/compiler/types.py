@@ -70,6 +70,8 @@ class Scalar(Type):
         return _NUMPY[self]
 
     __numpy_dtype__ = dtype
+    _length_: ClassVar[int] = 1
+    _shape_: ClassVar[tuple[int, ...]] = ()
 
     @property
     def _type_(self) -> Any:
@@ -348,6 +350,20 @@ def components(t: Type) -> tuple[Scalar, int] | None:
     return None
 
 
+def with_scalar(t: Type, dtype: Scalar) -> Type:
+    """A type like `t` with another component type."""
+    match t:
+        case Vector(_, n):
+            return Vector(dtype, n)
+        case Matrix(_, r, c):
+            return Matrix(dtype, r, c)
+        case Quat():
+            return Quat(dtype)
+        case Transform():
+            return Transform(dtype)
+    return dtype
+
+
 @cache
 def leaves(t: Type) -> tuple[tuple[Path, Scalar | Pointer], ...]:
     """The scalars that a value of type `t` consists of, in order, each with the path that leads to it.
@@ -465,6 +481,8 @@ def _kind_matches(pattern: Generic, t: Type, bound: dict[str, Type] | None) -> b
             return sizes[0] in (None, r) and sizes[1] in (None, c) and matches(dtype, d, bound)
         case ("quat", Quat(d)) | ("transform", Transform(d)):
             return matches(dtype, d, bound)
+        case "tuple", Tuple(items):
+            return all(matches(dtype, item, bound) for item in items)
         case "array", Array(d, n):
             return pattern.shape in ((), (None,), (n,)) and matches(dtype, d, bound)
     return False
@@ -498,6 +516,10 @@ def of_annotation(annotation: Any) -> Type:
     if isinstance(annotation, TypeVar):
         return Generic("any", name=annotation.__name__)
     origin = get_origin(annotation)
+    if annotation is tuple:
+        return Generic("tuple")
+    if origin is tuple and len(get_args(annotation)) == 2 and get_args(annotation)[1] is Ellipsis:
+        return Generic("tuple", of_annotation(get_args(annotation)[0]))
     if origin is tuple and get_args(annotation):
         return Tuple(tuple(map(of_annotation, get_args(annotation))))
     if origin is Annotated:

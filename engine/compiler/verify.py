@@ -30,7 +30,7 @@ from engine.compiler.types import (
 )
 from engine.errors import InternalError
 
-_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "field", "count", "shape",
+_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view", "array_ptr", "array_at", "field", "count", "shape",
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
     {"set", "local_store", "store", "if", "for", "while", "condition", "break", "continue", "return", "print"}
@@ -41,7 +41,7 @@ _ARITY = {
     "const": 0, "param": 0, "tid": 0, "cast": 1, "bitcast": 1, "select": 3, "extract": 1, "insert": 2,
     "extract_at": 2, "insert_at": 3, "slot": 0, "get": 1, "set": 2, "local": 0, "local_load": 2, "local_store": 3,
     "field": 1, "count": 1, "shape": 1, "if": 1, "for": 3, "index": 0, "while": 0, "condition": 1, "break": 0,
-    "continue": 0, "address": 2,
+    "continue": 0, "address": 2, "local_view": 1, "array_ptr": 1, "local_pointer": 1, "pointer_to_int": 1, "int_to_pointer": 1,
 }  # fmt: skip
 
 

@@ -53,6 +53,7 @@ class array(ArrayOperators):
         "retain_grad", "shape", "strides", "table",
     )  # fmt: skip
 
+    makes_arrays = True  # in kernels, too: the front end knows the class by this
     dtype: Any
     element: types.Type
     ir_type: types.Array

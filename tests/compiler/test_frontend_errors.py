@@ -201,12 +201,6 @@ def ref_to_value(a: k.array(dtype=float)):
     takes_ref(a[0] + 1.0)
 
 
-def ref_to_literal(a: k.array(dtype=float)):
-    x = 1.0
-    takes_ref(x)
-    a[0] = x
-
-
 def vector_without_length(a: k.array(dtype=float)):
     k.vector()
 
@@ -242,11 +236,6 @@ def printf_vector(v: k.array(dtype=k.vec3)):
 
 def expects_other_type(a: k.array(dtype=float), n: int):
     k.expect_eq(a[0], n)
-
-
-def no_reverse(n: int, m: int):
-    for i in reversed(range(0, n, m)):
-        k.expect_eq(i, i)
 
 
 def not_unpackable(a: k.array(dtype=float)):
@@ -293,7 +282,6 @@ CASES = [
     (empty_slice, "this slice of vec3 is empty", "v[0][3:]"),
     (slice_of_number, "float32 cannot be sliced", "x[1:]"),
     (ref_to_value, "'x' is a reference and needs a variable, an array element or a part of one", "a[0] + 1.0"),
-    (ref_to_literal, "make it a variable: x = engine.float32(1.0)", "x)"),
     (vector_without_length, "the `length` argument must be specified when zero-initializing a vector", "k.vector()"),
     (vector_mixed, "all values given when constructing a vector must have the same type", "k.vector(1.0, 2)"),
     (vector_count, "incompatible number of values given (2) when constructing a vector of length 5", "k.vector(1.0"),
@@ -303,7 +291,6 @@ CASES = [
     (printf_count, "printf(): '%d' has no value", 'k.printf("%d %d", 1)'),
     (printf_vector, "printf() prints numbers, not vec3; use print(), or give its components", "k.printf"),
     (expects_other_type, "expect_eq() compares values of one type, not float32 and int32", "k.expect_eq(a[0], n)"),
-    (no_reverse, "reversed(range(…)) needs a step that is known while compiling", "reversed(range(0, n, m))"),
     (not_unpackable, "this value cannot be unpacked", "x, y = a[0]"),
 ]  # fmt: skip
 

@@ -11,8 +11,9 @@ from engine.compiler import ops, types
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.constructors import cast, construct
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
+from engine.compiler.frontend.expressions import subscript
 from engine.compiler.frontend.functions import call, call_builtin, emit_call, fit, func_of, match_parameters
-from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS
+from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS, lower_array
 from engine.compiler.frontend.names import reference_names
 from engine.compiler.frontend.makers import TYPE_MAKERS
 from engine.compiler.frontend.operators import binary, unary
@@ -74,7 +75,35 @@ def referred(ctx: Lowering, node: ast.expr, places: dict[str, Place], name: str)
 
 def starred(ctx: Lowering, node: ast.Starred) -> list[Value]:
     """`*items` in a call: the items of a tuple or vector whose length is known."""
-    return unpacked(ctx, ctx.expression(node.value), node)
+    if isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Slice):
+        base = ctx.expression(node.value.value)
+        if isinstance(base, Op) and isinstance(base.type, types.Array | types.LocalArray):
+            return array_items(ctx, base, node.value.slice, node)
+    value = ctx.expression(node.value)
+    if isinstance(value, Op) and isinstance(value.type, types.Array | types.LocalArray | types.Scalar):
+        raise ctx.error(node, f"Starred expressions are only supported for tuples, vectors, matrices and slices of arrays "
+                              f"with constant bounds, not {value.type!r}")  # fmt: skip
+    if isinstance(value, Static) and value.is_number:
+        raise ctx.error(node, "Starred expressions are only supported for tuples and values with parts")
+    return unpacked(ctx, value if type_of(value) is None else ctx.value(value, node), node)
+
+
+def array_items(ctx: Lowering, base: Op, node: ast.Slice, at: ast.AST) -> list[Value]:
+    """`*a[1:4]`: the elements; the bounds are constants, since how many there are must be known."""
+    bounds = []
+    for bound in (node.lower, node.upper, node.step):
+        value = None if bound is None else ctx.expression(bound)
+        if value is not None and not (isinstance(value, Static) and isinstance(value.value, int)):
+            raise ctx.error(at, "Slice component must be a compile-time constant to unpack the elements of an array")
+        bounds.append(None if value is None else value.value)
+    start, stop, step = bounds
+    if stop is None:
+        raise ctx.error(at, "unpacking a slice of an array requires explicit upper bound")
+    if (start or 0) < 0 or stop < 0:
+        raise ctx.error(at, "the bounds of an unpacked slice cannot be negative for arrays")
+    if step is not None and step <= 0:
+        raise ctx.error(at, "the step of an unpacked slice must be positive: step cannot be negative or zero")
+    return [subscript(ctx, base, [Static(k)], at) for k in range(start or 0, stop, step or 1)]
 
 
 def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
@@ -99,6 +128,8 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
     name = getattr(target, "primitive", None) or _lookup(PYTHON_PRIMITIVES, target)
     if name is not None:
         return primitive(ctx, name, args, node)
+    if getattr(target, "makes_arrays", False):
+        return lower_array(ctx, args, kwargs, node)
     dtype = target if isinstance(target, types.Scalar) else _lookup(types.PYTHON, target)
     if dtype is not None:
         if len(args) != 1 or kwargs:
@@ -148,10 +179,7 @@ def primitive(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Val
     same = types.components(t)
     if any(v.type != t for v in values) or not same or same[0].kind not in row.accepts:
         raise ctx.error(node, f"{name}() does not take ({', '.join(repr(v.type) for v in values)})")
-    result = ctx.emit(name, types.bool_ if row.result == "bool" else t, *values, node=node)
-    if name in ("popcount", "clz") and isinstance(t, types.Scalar) and t != types.int32:
-        return ctx.emit("cast", types.int32, result, node=node)  # a count
-    return result
+    return ctx.emit(name, types.bool_ if row.result == "bool" else t, *values, node=node)
 
 
 def _all_scalars(args: list[Value]) -> bool:

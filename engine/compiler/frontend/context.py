@@ -146,8 +146,11 @@ class Lowering:
         """`v` as a run-time value; a literal takes the scalar type `want`, else int32, float32 or bool."""
         if isinstance(v, Op):
             return v
+        if isinstance(v, Static) and isinstance(v.value, tuple) and static_type(v.value) is None:
+            v = Several(tuple(map(Static, v.value)))
         if isinstance(v, Several):
-            items = [self.value(item, node) for item in v.items]
+            wants = want.items if isinstance(want, types.Tuple) and len(want.items) == len(v.items) else [None] * len(v.items)
+            items = [self.value(item, node, t) for item, t in zip(v.items, wants, strict=True)]
             return self.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
         t = static_type(v.value)
         if t is None:
@@ -211,6 +214,8 @@ class Lowering:
                 return Static(known)
             hint = did_you_mean(name, [*self.bound, *self.source.fn.__globals__])
             raise self.error(node, f"name '{name}' is not defined", hint) from None
+        if getattr(value, "makes_arrays", False) and not isinstance(value, type):
+            raise self.error(node, f"'{name}' is an array of Python's: pass it to the kernel as an argument")
         if name in self.source.captured:
             self.function.captures = None
         elif name in self.source.fn.__globals__:
@@ -298,20 +303,6 @@ def zero(ctx: Lowering, t: types.Type, node: ast.AST) -> Op:
     return assemble(ctx, t, iter(flat), node)
 
 
-def with_scalar(t: types.Type, dtype: types.Scalar) -> types.Type:
-    """A type like `t` with another component type."""
-    match t:
-        case types.Vector(_, n):
-            return types.Vector(dtype, n)
-        case types.Matrix(_, r, c):
-            return types.Matrix(dtype, r, c)
-        case types.Quat():
-            return types.Quat(dtype)
-        case types.Transform():
-            return types.Transform(dtype)
-    return dtype
-
-
 def convert_components(ctx: Lowering, v: Op, dtype: types.Scalar, node: ast.AST) -> Op:
     """`v` with its components converted to `dtype`."""
     same = types.components(v.type)
@@ -320,7 +311,7 @@ def convert_components(ctx: Lowering, v: Op, dtype: types.Scalar, node: ast.AST)
         return ctx.emit("cast", dtype, v, node=node)
     parts = [ctx.emit("extract", same[0], v, node=node, index=k) for k in range(same[1])]
     parts = [ctx.emit("cast", dtype, part, node=node) for part in parts]
-    return ctx.emit("make", with_scalar(v.type, dtype), *parts, node=node)
+    return ctx.emit("make", types.with_scalar(v.type, dtype), *parts, node=node)
 
 
 def type_of(v: Value) -> types.Type | None:

@@ -7,6 +7,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from engine.compiler import types
 from engine.compiler.frontend.context import (
@@ -19,6 +20,7 @@ from engine.compiler.frontend.context import (
     literal_fits,
     static_type,
 )
+from engine.compiler.frontend.parts import to_array
 from engine.compiler.function import Func
 from engine.compiler.ir import Function, Op
 from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
@@ -160,7 +162,7 @@ def match_parameters(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs:
     parameters = callee.source.parameters
     if len(args) > len(parameters):
         raise ctx.error(node, f"{callee.name}() takes {len(parameters)} arguments, {len(args)} are given")
-    given: list[Value] = list(args)
+    given: list[Value] = [_as_array(ctx, callee, k, v, node) for k, v in enumerate(args)]
     rest = dict(kwargs)
     for parameter in parameters[len(args) :]:
         if parameter.name in rest:
@@ -174,11 +176,20 @@ def match_parameters(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs:
     return given
 
 
+def _as_array(ctx: Lowering, callee: Func, k: int, v: Value, node: ast.AST) -> Value:
+    """A local array where the function wants an array."""
+    if not (isinstance(v, Op) and isinstance(v.type, types.LocalArray)):
+        return v
+    pattern = callee.source.annotations.get(callee.source.parameters[k].name, types.Any_)
+    wants = isinstance(pattern, types.Array) or (isinstance(pattern, types.Generic) and pattern.kind == "array")
+    return to_array(ctx, v, node) if wants else v
+
+
 def fit(callee: Func, given: Sequence[Value]) -> list[Spec] | str:
     """What each parameter is specialised to, or a text that says which argument does not fit."""
     annotations = callee.source.annotations
     names = [p.name for p in callee.source.parameters]
-    patterns = [annotations.get(name, types.Any_) for name in names]
+    patterns = [_any_layout(annotations.get(name, types.Any_), v) for name, v in zip(names, given, strict=True)]
     bound: dict[str, types.Type] = {}
     specs: list[Spec | None] = []
     for name, pattern, v in zip(names, patterns, given, strict=True):
@@ -195,6 +206,13 @@ def fit(callee: Func, given: Sequence[Value]) -> list[Spec] | str:
     return [s for s in specs if s is not None]
 
 
+def _any_layout(pattern: types.Type, v: Value) -> types.Type:
+    """A function that takes arrays takes those of any layout: it is specialised for each."""
+    if isinstance(v, Op) and isinstance(v.type, types.Array) and isinstance(pattern, types.Array):
+        return type(v.type)(pattern.dtype, pattern.ndim, v.type.layout)
+    return pattern
+
+
 def _fit_static(pattern: types.Type, v: Value, bound: dict[str, types.Type]) -> Spec | None:
     """What a parameter becomes for a literal or tuple: the literal itself where any type is taken."""
     if isinstance(v, Several):
@@ -202,6 +220,8 @@ def _fit_static(pattern: types.Type, v: Value, bound: dict[str, types.Type]) -> 
     assert isinstance(v, Static)
     if pattern == types.Any_:
         return v
+    if isinstance(v.value, tuple):
+        return _fit_static_tuple(pattern, v.value, bound)
     t = static_type(v.value)
     if isinstance(pattern, types.Generic) and pattern.name in bound:
         pattern = bound[pattern.name]
@@ -210,6 +230,26 @@ def _fit_static(pattern: types.Type, v: Value, bound: dict[str, types.Type]) -> 
     if isinstance(pattern, types.Generic) and pattern.kind == "float" and type(v.value) is int:
         t = types.float32
     return t if t is not None and types.matches(pattern, t, bound) else None
+
+
+def _fit_static_tuple(pattern: types.Type, items: tuple[Any, ...], bound: dict[str, types.Type]) -> Spec | None:
+    """What a parameter becomes for a tuple of literals."""
+    patterns: Sequence[types.Type] = [types.Any_] * len(items)
+    if isinstance(pattern, types.Tuple):
+        if len(pattern.items) != len(items):
+            return None
+        patterns = pattern.items
+    elif isinstance(pattern, types.Generic) and pattern.kind == "tuple":
+        patterns = [pattern.dtype or types.Any_] * len(items)
+    else:
+        return None
+    found = []
+    for p, item in zip(patterns, items, strict=True):
+        fit_item = static_type(item) if p == types.Any_ else _fit_static(p, Static(item), bound)
+        if not isinstance(fit_item, types.Type):
+            return None
+        found.append(fit_item)
+    return types.Tuple(tuple(found))
 
 
 def _tuple_type(v: Several) -> types.Type | None:

@@ -57,6 +57,8 @@ def lower_binary(ctx: Lowering, node: ast.BinOp) -> Value:
 def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value:
     """`a name b` for any two values."""
     if isinstance(a, Static) and isinstance(b, Static):
+        if name == "div" and type(a.value) is int and type(b.value) is int:
+            return Static(ops.fold("div", types.int64, [a.value, b.value]))  # toward zero, as of variables
         try:
             return Static(PYTHON[name](a.value, b.value))
         except ZeroDivisionError:
@@ -212,6 +214,9 @@ def truth(ctx: Lowering, v: Value, node: ast.AST) -> Op | Static:
         return v
     if isinstance(v, Op) and isinstance(v.type, types.Scalar):
         return ctx.emit("ne", types.bool_, v, ctx.const(0, v.type, node), node=node)
+    if isinstance(v, Op) and isinstance(v.type, types.Array):  # is there an array?
+        at = ctx.emit("array_ptr", types.uint64, v, node=node)
+        return ctx.emit("ne", types.bool_, at, ctx.const(0, types.uint64, node), node=node)
     raise ctx.error(node, f"{type_of(v)!r} is neither true nor false")
 
 

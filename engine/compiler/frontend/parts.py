@@ -105,6 +105,14 @@ def flat_index(ctx: Lowering, whole: types.Type, indices: list[Op], node: ast.AS
     raise ctx.error(node, f"{whole!r} cannot be indexed with {len(indices)} indices at run time")
 
 
+def to_array(ctx: Lowering, local: Op, node: ast.AST) -> Op:
+    """A local array as an array: what functions and slices take."""
+    t = local.type
+    assert isinstance(t, types.LocalArray)
+    layout = "aos" if len(types.leaves(t.dtype)) == 1 else "planes"
+    return ctx.emit("local_view", types.Array(t.dtype, len(t.shape), layout), local, node=node)
+
+
 def to_int32(ctx: Lowering, index: Op, node: ast.AST) -> Op:
     if index.type == types.int32:
         return index

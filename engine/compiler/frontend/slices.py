@@ -200,6 +200,11 @@ def _extent_of(ctx: Lowering, array: Op, dim: int, index: Range, node: ast.AST) 
     return [start, _call(ctx, slicing.slice_count, [start, stop, by], node), by]
 
 
+def count_of(ctx: Lowering, start: Value, stop: Value, step: Value, node: ast.AST) -> Op:
+    """How many numbers a range has."""
+    return _call(ctx, slicing.slice_count, [ctx.value(v, node, types.int32) for v in (start, stop, step)], node)
+
+
 def _call(ctx: Lowering, function: LibraryFunction, args: list[Value], node: ast.AST) -> Op:
     callee = func_of(function)
     given = match_parameters(ctx, callee, args, {}, node)

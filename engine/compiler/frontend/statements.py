@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from engine.compiler import types
 from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, statement
 from engine.compiler.frontend.functions import LEAVE
-from engine.compiler.frontend.operators import OPERATORS, binary, truth
+from engine.compiler.frontend.operators import OPERATORS, binary, truth, unary
 from engine.compiler.frontend.parts import unpacked
 from engine.compiler.frontend.places import ElementPlace, SlicePlace, place_of
+from engine.compiler.frontend.slices import count_of
 from engine.compiler.ir import Op, Region
 from engine.config import config
 
@@ -255,13 +256,12 @@ def range_bounds(ctx: Lowering, node: ast.expr) -> tuple[Value, Value, Value] | 
 def reversed_bounds(ctx: Lowering, bounds: tuple[Value, Value, Value], node: ast.AST) -> tuple[Value, Value, Value]:
     """The same numbers from the last to the first: last = start + (count - 1) · step."""
     start, stop, step = bounds
-    if not isinstance(step, Static):
-        raise ctx.error(node, "reversed(range(…)) needs a step that is known while compiling")
-    span = binary(ctx, "sub", stop, start, node)
-    rounded = binary(ctx, "sub", binary(ctx, "add", span, step, node), Static(1 if step.value > 0 else -1), node)
-    count = binary(ctx, "floordiv", rounded, step, node)
+    if isinstance(step, Static) and isinstance(start, Static) and isinstance(stop, Static):
+        span = range(start.value, stop.value, step.value)[::-1]
+        return Static(span.start), Static(span.stop), Static(span.step)
+    count = count_of(ctx, start, stop, step, node)
     last = binary(ctx, "add", start, binary(ctx, "mul", binary(ctx, "sub", count, Static(1), node), step, node), node)
-    return last, binary(ctx, "sub", start, step, node), Static(-step.value)
+    return last, binary(ctx, "sub", start, step, node), unary(ctx, "neg", step, node)
 
 
 def static_items(ctx: Lowering, node: ast.expr) -> list[Value]:
@@ -317,7 +317,7 @@ def lower_return(ctx: Lowering, node: ast.Return, rest: list[ast.stmt]) -> None:
     if ctx.function.is_kernel:
         raise ctx.error(node, "a kernel returns nothing", "write the result into an array")
     result = returned(ctx, value, node)
-    if not result.type.is_value:
+    if not result.type.is_value and not (isinstance(result.type, types.LocalArray) and ctx.region is ctx.function.body):
         raise ctx.error(node, f"{result.type!r} cannot be returned", "pass it in and let the function write to it")
     leave(ctx, result, node)
 
