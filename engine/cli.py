@@ -10,6 +10,7 @@ import os
 import statistics
 import sys
 import time
+import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,8 +122,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except Error as error:
         if "--debug" in given:
-            raise
-        _complain(str(error))
+            traceback.print_exc()
+        else:
+            _complain(str(error))
         code = MISUSE
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -355,7 +357,13 @@ def _check_packages() -> tuple[bool, str]:
 def _check_cpu() -> tuple[bool, str]:
     from engine.compiler.target_host import host_target
 
-    return True, str(host_target().key)
+    target = host_target()
+    simd = [
+        name
+        for name in ("sse4.2", "avx", "fma", "avx2", "avx512f", "neon", "sve")
+        if f"+{name}," in f"{target.features},"
+    ]
+    return True, f"{target.cpu} ({target.triple}); SIMD: {', '.join(simd) or 'baseline'}"
 
 
 def _check_openmp() -> tuple[bool, str]:

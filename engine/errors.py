@@ -61,6 +61,13 @@ class InternalError(Error, AssertionError):
     """The compiler broke one of its own rules: a bug of the engine, or of an IR pass that a plugin added."""
 
 
+class ArgumentError(Error, ValueError, RuntimeError):
+    """A function was called with arrays or numbers that do not fit together.
+
+    Both classes, since users of NumPy catch the one and users of Warp the other.
+    """
+
+
 class LaunchError(Error, RuntimeError, TypeError, ValueError):
     """A kernel was launched with an argument that it does not take.
 

@@ -166,11 +166,9 @@ def test_damaged_files(scene: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert err.startswith(f"engine: {name}: not a USD file, or damaged (")
 
 
-def test_debug_shows_the_traceback(scene: Path) -> None:
-    from engine.errors import SceneError
-
-    with pytest.raises(SceneError):
-        main(["run", "none.usda", "--debug"])
+def test_debug_shows_the_traceback(scene: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "run", "none.usda", "--debug")
+    assert (code, out) == (2, "") and err.startswith("Traceback") and "none.usda: no such file" in err
 
 
 def test_interrupt_keeps_the_frames_so_far(
@@ -191,6 +189,21 @@ def test_interrupt_keeps_the_frames_so_far(
     code, out, _ = call(capsys, "run", "scene.usda", "--frames", "100", "--out", "frames.usda")
     assert code == 130 and "interrupted" in out
     assert Usd.Stage.Open("frames.usda").GetEndTimeCode() == 3
+
+
+def test_a_run_that_goes_wrong_leaves_no_file(
+    scene: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.errors import SimulationError
+    from engine.sim.simulation import Simulation
+
+    def broken(self: Simulation) -> None:
+        raise SimulationError("/W/ball", "body_q", 7)
+
+    monkeypatch.setattr(Simulation, "step", broken)
+    code, out, err = call(capsys, "run", "scene.usda", "--frames", "9", "--out", "frames.usda", "--quiet")
+    assert (code, out, err) == (2, "", "engine: frame 7: body_q of body '/W/ball' is not finite\n")
+    assert [p.name for p in Path().iterdir()] == ["scene.usda"]
 
 
 def test_ctrl_c_from_outside(scene: Path) -> None:

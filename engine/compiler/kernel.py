@@ -152,7 +152,9 @@ class Kernel:
         """Products of the compiler ("hir", "mir", "llvm", "asm") of the kernel as last compiled."""
         if not self.instances:
             if not all(types.is_concrete(t) for _, t in self.params):
-                raise CompileError(f"kernel '{self.name}' is generic: launch it first, its types come from the arguments")
+                raise CompileError(
+                    f"kernel '{self.name}' is generic: launch it first, its types come from the arguments"
+                )
             from engine.compiler.target_host import host_target
 
             return self.compile(tuple(t for _, t in self.params), host_target()).stages

@@ -19,7 +19,7 @@ from engine.compiler.types import Scalar
 
 @dataclass(frozen=True)
 class OpInfo:
-    """One elementwise primitive: operands and result are scalars, or vectors/matrices/quaternions taken by component."""
+    """One elementwise primitive: operands and result are scalars, or vectors, matrices, quaternions by component."""
 
     name: str
     arity: int
@@ -86,7 +86,7 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _sum_rounded_to_odd(p: float, z: float) -> float:
-    """p + z, inexact results with an odd last bit: rounding them again, to float32, gives the rounding of the exact sum."""
+    """p + z, inexact results with an odd last bit: rounded again, to float32, they round as the exact sum does."""
     total = p + z
     if not math.isfinite(total):
         return total
@@ -190,7 +190,7 @@ STRUCTURAL: dict[str, str] = {
     "shape": "array; attrs dim: its extent, int32",
     "call": "attrs callee: an ir.Function; operands are its arguments",
     "if": "condition; regions then, else",
-    "for": "start, stop, step; region body, whose first op is `index`; attrs exit: a truth slot that ends the loop when set",
+    "for": "start, stop, step; region body, whose first op is `index`; attrs exit: a truth slot that ends the loop",
     "index": "the current value of the loop variable; first op of a for body",
     "while": "regions condition (ends with `condition`), body; attrs exit as in for",
     "condition": "truth value: last op of a while's condition region",
@@ -206,8 +206,10 @@ STRUCTURAL: dict[str, str] = {
 
 ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")
 COMPARISONS = frozenset(name for name, row in ELEMENTWISE.items() if row.result == "bool")
-EFFECTS = frozenset({"set", "local", "local_store", "store", "atomic", "if", "for", "while", "break", "continue", "return", "call",
-                     "condition", "print"})  # fmt: skip
+EFFECTS = frozenset({
+    "set", "local", "local_store", "store", "atomic", "if", "for", "while", "break", "continue", "return", "call",
+    "condition", "print",
+})  # fmt: skip
 
 
 def fold(name: str, dtype: Scalar, values: list[Any]) -> Any:

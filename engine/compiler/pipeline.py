@@ -219,6 +219,23 @@ def compile_many(
     return [job.result() for job in pending]
 
 
+def compile_mir(
+    mir: Function, target: HostTarget | None = None, options: Options | None = None
+) -> Compiled:
+    """The machine code of a kernel that was made as MIR (gradients); cached under the MIR's own text."""
+    target = target or host_target()
+    options = options or Options.from_config()
+    key = digest("mir", print_function(mir), repr(options), target.key, compiler_version())
+    known = _compiled.get(key) or _from_cache(lambda: mir, mir.name, target, options, key, {})
+    if known is None:
+        verify(mir, "mir")
+        with _no_collection():
+            known = _link(mir, Stages(lambda: mir, mir.name, target, options), target, options, key, {}, keep=True)
+    known.stages.__dict__["mir"] = mir
+    with _lock:
+        return _compiled.setdefault(key, known)
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Passes make many objects and drop none: walking them all over and over would take longer than the passes."""
@@ -263,7 +280,14 @@ def _make(
 ) -> Compiled:
     stages = Stages(lambda: fn, fn.name, target, options)
     mir = stages.__dict__["mir"] = lower(fn, options, times)
-    symbol = symbol_of(fn.name)
+    return _link(mir, stages, target, options, key, times, keep)
+
+
+def _link(
+    mir: Function, stages: Stages, target: HostTarget, options: Options, key: str, times: dict[str, float], keep: bool
+) -> Compiled:
+    """From MIR to linked machine code, stored in the cache where `keep` says so."""
+    symbol = symbol_of(mir.name)
     clock = time.perf_counter()
     text = stages._known["llvm"] = emit(mir, symbol)
     times["emit"] = time.perf_counter() - clock
@@ -276,7 +300,7 @@ def _make(
     clock = time.perf_counter()
     (address,) = target.link(image, symbol)
     times["link"] = time.perf_counter() - clock
-    return Compiled(fn.name, key, address, layout, stages, times)
+    return Compiled(mir.name, key, address, layout, stages, times)
 
 
 _TYPES = {repr(t): t for t in (*SCALARS, pointer)}

@@ -1,8 +1,8 @@
-"""Finds a kernel's cache key without lowering it: a note of what its last lowering read, checked against what is there now.
+"""Finds a kernel's cache key without lowering it: a note of what its last lowering read, checked against what is now.
 
-A warm start would otherwise type every kernel again just to hash it. The note lists the source files of the kernel and of
-all functions it calls (by content), and every captured name with a fingerprint of its value. Where one of them differs, or
-cannot be told (closures, `static()`, objects that are not plain data), the kernel is lowered as in a cold start.
+A warm start would otherwise type every kernel again just to hash it. The note lists the source files of the kernel and
+of all functions it calls (by content), and every captured name with a fingerprint of its value. Where one of them
+differs, or cannot be told (closures, `static()`, objects that are not plain data), the kernel is lowered as when cold.
 """
 
 from __future__ import annotations

@@ -18,16 +18,17 @@ import numpy as np
 from engine.compiler import types
 from engine.context import array_foreign as foreign
 from engine.context import array_views as views
-from engine.context import dtypes
+from engine.context import dtypes, gradients
+from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
 from engine.context.memory import ALIGNMENT, Block
-from engine.errors import LaunchError
+from engine.errors import ArgumentError, LaunchError
 
 _NO_MEMORY = Block(0, 0, None)
 Values = list[Any]
 
 
-class array:
+class array(ArrayOperators):
     """A 1- to 4-dimensional array of scalars, vectors, matrices, quaternions, transforms or structs.
 
     `array(data, dtype=, shape=, device=, copy=True, layout="aos")` takes lists, NumPy arrays, value objects, another
@@ -48,8 +49,8 @@ class array:
     """
 
     __slots__ = (
-        "__weakref__", "block", "device", "dtype", "element", "ir_type", "plane_stride", "ptr", "shape", "strides",
-        "table",
+        "__weakref__", "block", "device", "differentiable", "dtype", "element", "ir_type", "plane_stride", "ptr",
+        "retain_grad", "shape", "strides", "table",
     )  # fmt: skip
 
     makes_arrays = True  # in kernels, too: the front end knows the class by this
@@ -68,7 +69,18 @@ class array:
     def __init__(self, data: Any = None, dtype: Any = Any, shape: Any = None, strides: Any = None,
                  ptr: int | None = None, capacity: int | None = None, deleter: Callable[[int, int], None] | None = None,
                  device: Any = None, pinned: bool = False, copy: bool = True, layout: str = "aos",
-                 ndim: int | None = None):  # fmt: skip
+                 ndim: int | None = None, requires_grad: bool = False, retain_grad: bool = False,
+                 grad: array | None = None):  # fmt: skip
+        self._build(data, dtype, shape, strides, ptr, capacity, deleter, device, copy, layout, ndim)
+        self.retain_grad = retain_grad
+        if requires_grad or grad is not None:
+            self.requires_grad = True
+        if grad is not None:
+            self.grad = grad
+
+    def _build(self, data: Any, dtype: Any, shape: Any, strides: Any, ptr: int | None, capacity: int | None,
+               deleter: Callable[[int, int], None] | None, device: Any, copy: bool, layout: str,
+               ndim: int | None) -> None:  # fmt: skip
         if layout not in types.LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(types.LAYOUTS)}, got {layout!r}")
         if ptr is not None:
@@ -127,6 +139,7 @@ class array:
                     device: Device) -> None:  # fmt: skip
         self.shape, self.strides, self.ptr, self.plane_stride = shape, strides, ptr, plane_stride
         self.block, self.device, self.table = block, device, None
+        self.differentiable = self.retain_grad = False
 
     def _allocate(self, dtype: Any, shape: tuple[int, ...], layout: str, device: Device, zeroed: bool,
                   strides: Any = None) -> None:  # fmt: skip
@@ -186,7 +199,7 @@ class array:
         extents = outer if shape is None else views.reshaped(outer, shape)
         self._allocate(dtype, extents, layout, device, zeroed=False)
         dtypes.keep_arrays(self.block, data, element)
-        target = self.numpy()
+        target = self._window(self.ptr, self.shape, self.strides)
         target[...] = source.reshape(target.shape)
 
     def _share(self, data: np.ndarray, dtype: Any, shape: Any, device: Device, layout: str) -> None:
@@ -277,13 +290,51 @@ class array:
     def __str__(self) -> str:
         return str(self.numpy())
 
+    # -- gradients ---------------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the array takes part in gradients: it then has a `grad`. Views inherit it."""
+        return self.differentiable
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.differentiable = bool(value)
+        if value:
+            gradients.ensure(self)
+        else:
+            gradients.drop(self)
+
+    @property
+    def grad(self) -> array | None:
+        """The gradient: an array of the same type over memory shaped like this one's, so that views share it."""
+        return gradients.gradient(self) if self.differentiable else None
+
+    @grad.setter
+    def grad(self, value: array | None) -> None:
+        self.differentiable = value is not None
+        if value is None:
+            gradients.drop(self)
+        else:
+            gradients.adopt(self, value)
+
     # -- host access -------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
         """The elements as NumPy: on the cpu a writable view of the same memory, elsewhere a copy.
 
-        Vectors add one inner dimension, matrices two; structs are records.
+        Vectors add one inner dimension, matrices two; structs are records. The view is read-only while a tape has
+        recorded the array: a change would go unnoticed.
         """
+        found = self._window(self.ptr, self.shape, self.strides)
+        if self.block.shadow is not None and gradients.is_watched(self):
+            found.flags.writeable = False
+        return found
+
+    def _written(self) -> np.ndarray:
+        """A view for the engine's own writes, which tapes get to know."""
+        if gradients.watcher is not None:
+            gradients.overwritten(self)
         return self._window(self.ptr, self.shape, self.strides)
 
     def _window(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
@@ -338,6 +389,8 @@ class array:
     def __setitem__(self, key: Any, value: Any) -> None:
         dtypes.keep_arrays(self.block, value, self.element)
         offset, shape, strides = views.index(self.shape, self.strides, key)
+        if gradients.watcher is not None:
+            gradients.assigned(self._view(shape, strides, self.ptr + offset) if shape else self, value)
         self._window(self.ptr + offset, shape, strides)[...] = self._converted(value)
 
     def _converted(self, value: Any) -> np.ndarray:
@@ -350,12 +403,12 @@ class array:
     def fill_(self, value: Any) -> array:
         """Set every element to `value`: a number (for each component), a sequence of components, or a value object."""
         dtypes.keep_arrays(self.block, value, self.element, self._is_whole)
-        self.numpy()[...] = self._converted(value)
+        self._written()[...] = self._converted(value)
         return self
 
     def zero_(self) -> array:
         """Set every byte of every element to zero."""
-        view = self.numpy()
+        view = self._written()
         view[...] = np.zeros((), view.dtype)
         return self
 
@@ -363,9 +416,11 @@ class array:
         """Copy `values` (array, NumPy array or nested lists) into this array; raises ValueError for another shape."""
         dtypes.keep_arrays(self.block, values, self.element, self._is_whole)
         source = self._converted(values)
-        target = self.numpy()
+        target = self._window(self.ptr, self.shape, self.strides)
         if source.shape != target.shape:
             raise ValueError(f"assign needs data of shape {target.shape}, got {source.shape}")
+        if gradients.watcher is not None:
+            gradients.assigned(self, values)
         target[...] = source
         return self
 
@@ -379,13 +434,15 @@ class array:
     # -- views -------------------------------------------------------------------------------------------------------
 
     def _view(self, shape: tuple[int, ...], strides: tuple[int, ...], ptr: int) -> array:
-        return array.over(self.dtype, self.layout, shape, strides, ptr, self.plane_stride, self.block, self.device)
+        view = array.over(self.dtype, self.layout, shape, strides, ptr, self.plane_stride, self.block, self.device)
+        view.differentiable = self.differentiable
+        return view
 
     def reshape(self, shape: Any, *more: int) -> array:
-        """A view with another shape of the same size (one extent may be -1); raises ShapeError unless contiguous."""
+        """A view with another shape of the same size (one extent may be -1); raises ArgumentError unless contiguous."""
         extents = views.reshaped(self.shape, (shape, *more) if more else shape)
         if not self.is_contiguous:
-            raise views.ShapeError("Reshaping non-contiguous arrays is unsupported; use engine.clone(a) first")
+            raise ArgumentError("Reshaping non-contiguous arrays is unsupported; use engine.clone(a) first")
         return self._view(extents, views.contiguous_strides(extents, self.element_stride), self.ptr)
 
     def flatten(self) -> array:
@@ -409,7 +466,9 @@ class array:
             expected = f"{self.element!r}: components of '{self.layout}' are not next to each other"
             raise LaunchError("array.view", "dtype", expected, repr(element), "clone it with layout='aos' first")
         shape, strides = dtypes.reinterpreted(self.shape, self.strides, self.element, element)
-        return array.over(kept, "aos", shape, strides, self.ptr, 0, self.block, self.device)
+        view = array.over(kept, "aos", shape, strides, self.ptr, 0, self.block, self.device)
+        view.differentiable = self.differentiable
+        return view
 
     def contiguous(self) -> array:
         """This array when it is contiguous, else a contiguous copy."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from engine.context import dtypes
 from engine.context.array import array
 
 
@@ -64,13 +63,3 @@ def device_to_torch(device: Any) -> str:
     """PyTorch's name of a device."""
     return str(getattr(device, "name", device))
 
-
-def dtype_to_numpy(dtype: Any) -> Any:
-    """The NumPy scalar type of an element's components; a struct's structured dtype."""
-    found = dtypes.numpy_element(dtypes.resolve(dtype)[1])[0]
-    return found if found.names is not None else found.type
-
-
-def dtype_from_numpy(dtype: Any) -> Any:
-    """The scalar type of the language that a NumPy scalar type is. Raises TypeError where there is none."""
-    return dtypes.resolve(np.dtype(dtype))[0]

@@ -12,12 +12,13 @@ from engine.compiler import types
 from engine.context import array_views as views
 from engine.context import dtypes
 from engine.context.array import array
+from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
 
 _counting: dict[str, array] = {}  # by device: 0, 1, 2, …, the positions of a dimension that has no list
 
 
-class indexedarray:
+class indexedarray(ArrayOperators):
     """`indexedarray(data, [rows, None])`: element (i, j) is element (rows[i], j) of `data`, which is not copied.
 
     data: an array. indices: for each dimension a 1-d int32 array, or None for all of it; missing ones are None. Without
@@ -124,12 +125,12 @@ class indexedarray:
     def fill_(self, value: Any) -> indexedarray:
         """Set every selected element to `value`."""
         dtypes.keep_arrays(self.data.block, value, self.element)
-        self.data.numpy()[self._selection()] = self.data._converted(value)
+        self.data._written()[self._selection()] = self.data._converted(value)
         return self
 
     def zero_(self) -> indexedarray:
         """Set every selected element to zero."""
-        view = self.data.numpy()
+        view = self.data._written()
         view[self._selection()] = np.zeros((), view.dtype)
         return self
 
@@ -140,7 +141,7 @@ class indexedarray:
         expected = (*self.shape, *dtypes.numpy_element(self.element, self.layout)[1])
         if source.shape != expected:
             raise ValueError(f"assign needs data of shape {expected}, got {source.shape}")
-        self.data.numpy()[self._selection()] = source
+        self.data._written()[self._selection()] = source
         return self
 
 

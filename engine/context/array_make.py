@@ -9,6 +9,7 @@ import numpy as np
 from engine.context import dtypes
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
+from engine.errors import ArgumentError
 
 Source = array | indexedarray
 
@@ -29,57 +30,78 @@ class ArrayOfRank:
 array1d, array2d, array3d, array4d = (ArrayOfRank(ndim) for ndim in (1, 2, 3, 4))
 
 
-def empty(shape: Any, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
-          pinned: bool = False) -> array:  # fmt: skip
-    """A new array of `shape` with whatever the memory held; `strides` (bytes) leave gaps or turn the order around."""
-    return array.allocate(dtype, shape, layout, device, zeroed=False, strides=strides)
+def _tracked(made: array, requires_grad: bool | None, retain_grad: bool = False, like: Any = None) -> array:
+    """`made` with gradients if they are asked for; None takes after the array `like`."""
+    if requires_grad or (requires_grad is None and getattr(like, "requires_grad", False)):
+        made.requires_grad = True
+    made.retain_grad = retain_grad
+    return made
 
 
-def zeros(shape: Any, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
-          pinned: bool = False) -> array:  # fmt: skip
-    """A new array of `shape` with all components 0."""
-    return array.allocate(dtype, shape, layout, device, strides=strides)
+def empty(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
+          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+    """A new array of `shape` with whatever the memory held; `strides` (bytes) leave gaps or turn the order around.
+
+    requires_grad: give it a gradient. retain_grad: keep that after the backward pass, also where the array is an
+    intermediate result. `n` is another name of `shape`.
+    """
+    made = array.allocate(dtype, n if shape is None else shape, layout, device, zeroed=False, strides=strides)
+    return _tracked(made, requires_grad, retain_grad)
 
 
-def ones(shape: Any, dtype: Any = float, device: Any = None, layout: str = "aos", pinned: bool = False) -> array:
-    """A new array of `shape` with all components 1."""
-    return empty(shape, dtype, device, layout).fill_(1)
+def zeros(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
+          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+    """A new array of `shape` with all components 0; the gradient arguments are those of `empty`."""
+    made = array.allocate(dtype, n if shape is None else shape, layout, device, strides=strides)
+    return _tracked(made, requires_grad, retain_grad)
+
+
+def ones(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", pinned: bool = False,
+         requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+    """A new array of `shape` with all components 1; the gradient arguments are those of `empty`."""
+    return _tracked(empty(shape, dtype, device, layout, n=n).fill_(1), requires_grad, retain_grad)
 
 
 def full(shape: Any, value: Any, dtype: Any = None, device: Any = None, layout: str = "aos",
-         pinned: bool = False) -> array:  # fmt: skip
+         pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False) -> array:  # fmt: skip
     """A new array of `shape` with every element `value`.
 
     Without `dtype`: that of a value object, int32 or float32 for numbers, a vector for a sequence of numbers and a
     matrix for a sequence of these.
     """
-    return empty(shape, dtypes.element_of(value) if dtype in (None, Any) else dtype, device, layout).fill_(value)
+    made = empty(shape, dtypes.element_of(value) if dtype in (None, Any) else dtype, device, layout).fill_(value)
+    return _tracked(made, requires_grad, retain_grad)
 
 
-def empty_like(src: Source, device: Any = None, pinned: bool = False) -> array:
-    """A new contiguous array with the shape, dtype, layout and (unless given) device of `src`."""
-    return array.allocate(src.dtype, src.shape, src.layout, src.device if device is None else device, zeroed=False)
+def empty_like(src: Source, device: Any = None, pinned: bool = False, requires_grad: bool | None = None) -> array:
+    """A new contiguous array with the shape, dtype, layout and (unless given) device and requires_grad of `src`."""
+    home = src.device if device is None else device
+    return _tracked(array.allocate(src.dtype, src.shape, src.layout, home, zeroed=False), requires_grad, like=src)
 
 
-def zeros_like(src: Source, device: Any = None, pinned: bool = False) -> array:
+def zeros_like(src: Source, device: Any = None, pinned: bool = False, requires_grad: bool | None = None) -> array:
     """As `empty_like`, with all components 0."""
-    return array.allocate(src.dtype, src.shape, src.layout, src.device if device is None else device)
+    home = src.device if device is None else device
+    return _tracked(array.allocate(src.dtype, src.shape, src.layout, home), requires_grad, like=src)
 
 
-def ones_like(src: Source, device: Any = None, pinned: bool = False) -> array:
+def ones_like(src: Source, device: Any = None, pinned: bool = False, requires_grad: bool | None = None) -> array:
     """As `empty_like`, with all components 1."""
-    return empty_like(src, device).fill_(1)
+    return _tracked(empty_like(src, device, requires_grad=False).fill_(1), requires_grad, like=src)
 
 
-def full_like(src: Source, value: Any, device: Any = None, pinned: bool = False) -> array:
+def full_like(src: Source, value: Any, device: Any = None, pinned: bool = False,
+              requires_grad: bool | None = None) -> array:  # fmt: skip
     """As `empty_like`, with every element `value`."""
-    return empty_like(src, device).fill_(value)
+    return _tracked(empty_like(src, device, requires_grad=False).fill_(value), requires_grad, like=src)
 
 
-def clone(src: Source, device: Any = None, layout: str | None = None, pinned: bool = False) -> array:
-    """A contiguous copy of `src`, in its layout or another one."""
+def clone(src: Source, device: Any = None, layout: str | None = None, pinned: bool = False,
+          requires_grad: bool | None = None) -> array:  # fmt: skip
+    """A contiguous copy of `src`, in its layout or another one; a tape passes gradients through it."""
     target = src.device if device is None else device
-    return array.allocate(src.dtype, src.shape, layout or src.layout, target, zeroed=False).assign(src)
+    made = array.allocate(src.dtype, src.shape, layout or src.layout, target, zeroed=False)
+    return _tracked(made, requires_grad, like=src).assign(src)
 
 
 def copy(dest: Source, src: Source, dest_offset: int = 0, src_offset: int = 0, count: int = 0,
@@ -98,10 +120,10 @@ def copy(dest: Source, src: Source, dest_offset: int = 0, src_offset: int = 0, c
     count = count or src.size - src_offset
     for whole, offset in ((dest, dest_offset), (src, src_offset)):
         if offset < 0 or count < 0 or offset + count > whole.size:
-            raise ValueError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
+            raise ArgumentError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
     if not (_is_line(dest) and _is_line(src)):
         if not part:
-            raise ValueError(f"copy needs equal shapes, got {dest.shape} from {src.shape}")
+            raise ArgumentError(f"copy needs equal shapes, got {dest.shape} from {src.shape}")
         _copy_flat(dest, src, dest_offset, src_offset, count)
         return
     assert isinstance(dest, array) and isinstance(src, array)

@@ -16,7 +16,7 @@ from typing import Any, Literal, overload
 from engine.compiler import types
 from engine.compiler.scalarize import dense_stride
 from engine.config import config
-from engine.context import arguments
+from engine.context import arguments, gradients
 from engine.context import array_views as views
 from engine.context.array import array
 from engine.context.device import Device, get_device
@@ -80,25 +80,38 @@ class Launcher:
 
 
 @overload
-def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ..., device: Any = ...,
-           stream: Any = ..., block_dim: int = ..., *, record_cmd: Literal[True]) -> Launch: ...  # fmt: skip
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ...,
+           adj_inputs: Sequence[Any] = ..., adj_outputs: Sequence[Any] = ..., device: Any = ..., stream: Any = ...,
+           adjoint: bool = ..., record_tape: bool = ..., *, record_cmd: Literal[True], max_blocks: int = ...,
+           block_dim: int = ...) -> Launch: ...  # fmt: skip
 @overload
-def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ..., device: Any = ...,
-           stream: Any = ..., block_dim: int = ..., record_cmd: bool = ...) -> Launch | None: ...  # fmt: skip
-def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), device: Any = None,
-           stream: Any = None, block_dim: int = 256, record_cmd: bool = False) -> Launch | None:  # fmt: skip
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ...,
+           adj_inputs: Sequence[Any] = ..., adj_outputs: Sequence[Any] = ..., device: Any = ..., stream: Any = ...,
+           adjoint: bool = ..., record_tape: bool = ..., record_cmd: bool = ..., max_blocks: int = ...,
+           block_dim: int = ...) -> Launch | None: ...  # fmt: skip
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (),
+           adj_inputs: Sequence[Any] = (), adj_outputs: Sequence[Any] = (), device: Any = None, stream: Any = None,
+           adjoint: bool = False, record_tape: bool = True, record_cmd: bool = False, max_blocks: int = 0,
+           block_dim: int = 256) -> Launch | None:  # fmt: skip
     """Run `kernel` with one thread for each point of a grid.
 
     dim: number of threads, a tuple of 1 to 4 extents, or `indirect(count, capacity)`; 0 runs nothing.
     inputs, outputs: the kernel's arguments in order; the split is for the reader. device: where to run, None = default.
     stream: order among other work of the device. block_dim: threads of a block on a GPU; the cpu only checks it.
     record_cmd: run nothing, return a `Launch` to be run again and again.
+    adjoint: run the kernel's backward pass instead; adj_inputs and adj_outputs are then the gradients of inputs and
+    outputs, None for arguments that have none. record_tape=False hides the launch from the tape that records.
 
     Raises LaunchError naming the argument for a wrong device, dtype, ndim, layout or count of arguments, an integer
     outside the parameter's range, or 2**31 threads and more.
     """
     if stream is not None and device is None:
         device = stream.device
+    if adjoint or gradients.watcher is not None:
+        taken = _gradient_launch(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, adjoint, record_tape,
+                                 record_cmd)  # fmt: skip
+        if taken:
+            return None
     launcher = kernel.launchers.get(device)
     if (dim.__class__ is int and 0 < dim <= MAX_THREADS and launcher is not None
             and launcher.revision == config.revision and not record_cmd and block_dim == 256):  # fmt: skip
@@ -113,6 +126,17 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
         return Launch(kernel, dim, [*inputs, *outputs], device, block_dim)
     _launch_checked(kernel, dim, [*inputs, *outputs], device, block_dim)
     return None
+
+
+def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], adj_inputs: Sequence[Any],
+                     adj_outputs: Sequence[Any], device: Any, adjoint: bool, record_tape: bool,
+                     record_cmd: bool) -> bool:  # fmt: skip
+    """What tapes make of a launch; whether it is done with that."""
+    args = [*inputs, *outputs]
+    if adjoint:
+        gradients.backward.launch_adjoint(kernel, dim, args, [*adj_inputs, *adj_outputs], device)
+        return True
+    return not record_cmd and bool(gradients.watcher.observe(kernel, dim, args, device, record_tape))
 
 
 def _launch_checked(kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int) -> None:
@@ -133,22 +157,25 @@ class Launch:
     packs again by itself. New elements of an array are seen, its memory stays; use `set_param` for another array.
     """
 
-    __slots__ = ("__weakref__", "_args", "_device_key", "_grid", "_run", "device", "kernel")
+    __slots__ = ("__weakref__", "_args", "_device_key", "_dim", "_grid", "_run", "device", "kernel")
 
     def __init__(self, kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int = 256):
         _check_block(kernel.name, block_dim)
         self.kernel, self.device, self._device_key = kernel, get_device(device), device
-        self._args = args
+        self._args, self._dim = args, dim
         self._grid = _grid(kernel.name, dim, self.device)
         self._pack()
         self._follow_tables()
 
     def launch(self, stream: Any = None) -> None:
-        """Run it."""
-        self._run()
+        """Run it. A tape that records sees it as any other launch."""
+        watcher = gradients.watcher
+        if watcher is None or not watcher.observe(self.kernel, self._dim, self._args, self._device_key, True):
+            self._run()
 
     def set_dim(self, dim: Any) -> None:
         """Change the grid."""
+        self._dim = dim
         self._grid = _grid(self.kernel.name, dim, self.device)
         self._pack()
         self._follow_tables()

@@ -22,7 +22,7 @@ from engine.state.schema import ShapeFlag
 
 PLANE = int(ShapeType.PLANE)
 
-MORTON_BITS = 10  # per axis
+MORTON_BITS = 16  # per axis: cells of 2 m even if one body has fallen 100 km away from the others
 MORTON_CELLS = 1 << MORTON_BITS
 EVERY_WORLD = 3.0e38
 
@@ -95,17 +95,17 @@ def fatten(
 
 
 @k.func
-def spread(x: int) -> int:
-    """Bits 0 … 9 of x to every third bit."""
-    x = (x | (x << 16)) & 0x030000FF
-    x = (x | (x << 8)) & 0x0300F00F
-    x = (x | (x << 4)) & 0x030C30C3
-    return (x | (x << 2)) & 0x09249249
+def spread(x):
+    """Bits 0 … 15 of a uint64 to every third bit."""
+    x = (x | (x << k.uint64(16))) & k.uint64(0x0000FF0000FF)
+    x = (x | (x << k.uint64(8))) & k.uint64(0x00F00F00F00F)
+    x = (x | (x << k.uint64(4))) & k.uint64(0x0C30C30C30C3)
+    return (x | (x << k.uint64(2))) & k.uint64(0x249249249249)
 
 
 @k.func
-def cell(x, lower, scale) -> int:
-    return int(k.clamp((x - lower) * scale, 0.0, float(MORTON_CELLS - 1)))
+def cell(x, lower, scale):
+    return k.uint64(int(k.clamp((x - lower) * scale, 0.0, float(MORTON_CELLS - 1))))
 
 
 @k.kernel
@@ -125,9 +125,11 @@ def make_codes(
     p = center[t]
     size = max(max(hi.x - lo.x, hi.y - lo.y), max(hi.z - lo.z, 1.0e-6))
     scale = float(MORTON_CELLS) / size
-    code = spread(cell(p.x, lo.x, scale)) | (spread(cell(p.y, lo.y, scale)) << 1) | (spread(cell(p.z, lo.z, scale)) << 2)
+    x = spread(cell(p.x, lo.x, scale))
+    y = spread(cell(p.y, lo.y, scale))
+    z = spread(cell(p.z, lo.z, scale))
     world = k.uint64(m.shape_world[solid[t]] + 1)
-    keys[t] = (world << k.uint64(30)) | k.uint64(code)
+    keys[t] = (world << k.uint64(3 * MORTON_BITS)) | x | (y << k.uint64(1)) | (z << k.uint64(2))
     order[t] = solid[t]
 
 

@@ -5,7 +5,6 @@ so that a point's feature says which sides crossed there.
 """
 
 from engine.compiler import lang as k
-from engine.geom.convex import MAX_CORNERS
 
 MAX_POINTS = 32  # of the subject while it is clipped: its corners and one for each clip side
 

@@ -164,46 +164,50 @@ def face_contact(pos, sep, feat, side: Side, center: k.vec3, hr: k.vec3, hi: k.v
     axis_v = (axis + 2) % 3
     clear = abs(c.x) + abs(d.x) + abs(e.x) <= slack_u and abs(c.y) + abs(d.y) + abs(e.y) <= slack_v
 
-    # corners of the incident face, and where its edges along d leave the reference face
-    for s in range(2):
-        se = 2.0 * float(s) - 1.0
-        o = c + e * se
-        corner = (bit_j << j) | (s << k2)
-        if clear:
-            q = o - d
+    if clear:
+        # the whole incident face lies over the reference face
+        for i in range(4):
+            q = c + d * (1.0 if i & 1 == 1 else -1.0) + e * (1.0 if i & 2 == 2 else -1.0)
+            corner = (bit_j << j) | ((i & 1) << k1) | ((i >> 1) << k2)
             n = add_point(pos, sep, feat, n, reach, q.x, q.y, q.z, pair_feature(swapped, face, corner))
-            q = o + d
-            n = add_point(pos, sep, feat, n, reach, q.x, q.y, q.z, pair_feature(swapped, face, corner | (1 << k1)))
-        else:
-            n = clip_edge(
-                pos, sep, feat, n, o, d, slack_u, slack_v, True, edge_name(k1, s, bit_j), corner, corner | (1 << k1),
-                face, axis, sign_n, swapped, reach,
-            )  # fmt: skip
-            o = c + d * se
-            n = clip_edge(
-                pos, sep, feat, n, o, e, slack_u, slack_v, False, edge_name(k2, bit_j, s), 0, 0,
-                face, axis, sign_n, swapped, reach,
-            )  # fmt: skip
+        return n
+
+    # edges of the incident face: along d at either side (these bring its corners), then along e
+    i = 0
+    while i < 4:  # a `for` would be unrolled: four times the code
+        bit = i & 1
+        with_ends = i < 2
+        across = e if with_ends else d
+        along = d if with_ends else e
+        o = c + across * (2.0 * float(bit) - 1.0)
+        corner = (bit_j << j) | (bit << k2)
+        name = edge_name(k1, bit, bit_j) if with_ends else edge_name(k2, bit_j, bit)
+        n = clip_edge(
+            pos, sep, feat, n, o, along, slack_u, slack_v, with_ends, name, corner, corner | (1 << k1),
+            face, axis, sign_n, swapped, reach,
+        )  # fmt: skip
+        i += 1
 
     # corners of the reference face inside the incident one
-    if not clear:
-        det = d.x * e.y - d.y * e.x
-        if abs(det) > 1.0e-12:
-            inv = 1.0 / det
-            for s in range(4):
-                su = s & 1
-                sv = s >> 1
-                u = hu if su == 1 else -hu
-                v = hv if sv == 1 else -hv
-                pu = u - c.x
-                pv = v - c.y
-                alpha = (pu * e.y - pv * e.x) * inv
-                beta = (d.x * pv - d.y * pu) * inv
-                if abs(alpha) < 1.0 and abs(beta) < 1.0:
-                    height = c.z + alpha * d.z + beta * e.z
-                    corner = (sign_n << axis) | (su << axis_u) | (sv << axis_v)
-                    feature = pair_feature(swapped, corner, 20 + 2 * j + bit_j)
-                    n = add_point(pos, sep, feat, n, reach, u, v, height, feature)
+    det = d.x * e.y - d.y * e.x
+    if abs(det) > 1.0e-12:
+        inv = 1.0 / det
+        i = 0
+        while i < 4:
+            su = i & 1
+            sv = i >> 1
+            u = hu if su == 1 else -hu
+            v = hv if sv == 1 else -hv
+            pu = u - c.x
+            pv = v - c.y
+            alpha = (pu * e.y - pv * e.x) * inv
+            beta = (d.x * pv - d.y * pu) * inv
+            if abs(alpha) < 1.0 and abs(beta) < 1.0:
+                height = c.z + alpha * d.z + beta * e.z
+                corner = (sign_n << axis) | (su << axis_u) | (sv << axis_v)
+                feature = pair_feature(swapped, corner, 20 + 2 * j + bit_j)
+                n = add_point(pos, sep, feat, n, reach, u, v, height, feature)
+            i += 1
     return n
 
 

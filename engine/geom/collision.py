@@ -2,12 +2,12 @@
 
     place shapes ─► [a shape left its fat box: find pairs, carry over what the old pairs knew] ─► narrow phase by family
 
-The pairs, manifolds, impulses and fat boxes are fields of Contacts: with them and the State a pass can be repeated to the
-same bits. Everything private here is derived from them.
+The pairs, manifolds, impulses and fat boxes are fields of Contacts: with them and the State a pass can be repeated to
+the same bits. Everything private here is derived from them.
 """
 
 from engine.compiler import lang as k
-from engine.context import empty, indirect, launch, zeros
+from engine.context import Launch, empty, indirect, launch, zeros
 from engine.geom.broad_phase import BroadPhase
 from engine.geom.collide_boxes import collide_boxes
 from engine.geom.collide_convex import collide_convexes
@@ -57,6 +57,7 @@ def remember(c: Contacts, old: Contacts):
     old.pair_shape1[p] = c.pair_shape1[p]
     old.pair_axis[p] = c.pair_axis[p]
     old.manifold_count[p] = c.manifold_count[p]
+    old.manifold_color[p] = c.manifold_color[p]
     old.manifold_friction[p] = c.manifold_friction[p]
     old.manifold_twist[p] = c.manifold_twist[p]
     for i in range(4 * p, 4 * p + 4):
@@ -66,18 +67,40 @@ def remember(c: Contacts, old: Contacts):
 
 
 @k.func
-def find_pair(c: Contacts, s0: int, s1: int) -> int:
-    """Binary search in the sorted pairs; −1 = none."""
+def pair_before(c: Contacts, p: int, s0: int, s1: int) -> bool:
+    t0 = c.pair_shape0[p]
+    return t0 < s0 or (t0 == s0 and c.pair_shape1[p] < s1)
+
+
+@k.func
+def find_pair(c: Contacts, s0: int, s1: int, guess: int) -> int:
+    """Search in the sorted pairs, in steps that double away from `guess` and halve again; −1 = none."""
+    count = c.pair_count[0]
+    if count == 0:
+        return -1
     first = 0
-    last = c.pair_count[0]
+    last = count
+    step = 1
+    at = min(guess, count - 1)
+    if pair_before(c, at, s0, s1):
+        first = at + 1
+        while first + step <= count and pair_before(c, first + step - 1, s0, s1):
+            first += step
+            step *= 2
+        last = min(first + step, count)
+    else:
+        last = at
+        while last - step >= 0 and not pair_before(c, last - step, s0, s1):
+            last -= step
+            step *= 2
+        first = max(last - step, 0)
     while first < last:
         mid = (first + last) // 2
-        t0 = c.pair_shape0[mid]
-        if t0 < s0 or (t0 == s0 and c.pair_shape1[mid] < s1):
+        if pair_before(c, mid, s0, s1):
             first = mid + 1
         else:
             last = mid
-    if first < c.pair_count[0]:
+    if first < count:
         if c.pair_shape0[first] == s0 and c.pair_shape1[first] == s1:
             return first
     return -1
@@ -94,15 +117,17 @@ def adopt(m: Model, c: Contacts, old: Contacts, keys: k.array(dtype=k.uint64), c
     s1 = int(keys[p] % nshape)
     c.pair_shape0[p] = s0
     c.pair_shape1[p] = s1
-    o = find_pair(old, s0, s1)
+    o = find_pair(old, s0, s1, p)
     if o < 0:
         c.pair_axis[p] = -1
         c.manifold_count[p] = 0
+        c.manifold_color[p] = -1
         c.manifold_friction[p] = k.vec3(0.0)
         c.manifold_twist[p] = 0.0
     else:
         c.pair_axis[p] = old.pair_axis[o]
         c.manifold_count[p] = old.manifold_count[o]
+        c.manifold_color[p] = old.manifold_color[o]
         c.manifold_friction[p] = old.manifold_friction[o]
         c.manifold_twist[p] = old.manifold_twist[o]
         for i in range(4):
@@ -166,6 +191,8 @@ class Collision:
         self._contacts: Contacts | None = None
         self._place_args: tuple = ()
         self._capacity = 0
+        self._recorded: dict[int, Launch] = {}
+        self._narrow: list[Launch] = []
 
     def collide(self, state: State, contacts: Contacts, dt: float) -> None:
         """Writes all contacts at the poses of `state` to `contacts`, with the impulses of the last step where a point
@@ -218,14 +245,14 @@ class Collision:
         self._sort_families(contacts)
 
     def _sort_families(self, contacts: Contacts) -> None:
-        """Lists the pairs by family."""
+        """Lists the pairs by family, and readies the narrow phase of each family that has some."""
         capacity = contacts.count["npair"]
         if self._capacity < capacity or self._contacts is not contacts:
             self._capacity = capacity
             self.families = empty(capacity, dtype=k.uint64, device=self.device)
             self.family_pair = zeros(capacity, dtype=int, device=self.device)
             self.family_sort = RadixSort(capacity, self.device)
-            self._record_narrow(contacts)
+            self._recorded.clear()
         count = int(contacts.pair_count.numpy()[0])
         if count > 0:
             inputs = [contacts, self.placed, self.families, self.family_pair]
@@ -233,19 +260,18 @@ class Collision:
             self.family_sort.run(self.families, self.family_pair, count, FAMILY_BITS)
         inputs = [self.families, self.family_start, self.family_size, count]
         launch(find_families, FAMILIES, inputs=inputs, device=self.device)
+        sizes = self.family_size.numpy()
+        self._narrow = [self._narrow_phase(family, contacts) for family in range(FAMILIES) if sizes[family] > 0]
         self.pairs_made += 1
 
-    def _record_narrow(self, contacts: Contacts) -> None:
-        rows = [contacts, self.placed, self.motion, self.family_pair, self.family_start]
-        self._narrow = [
-            launch(
-                kernel, indirect(self.family_size[family : family + 1], self._capacity), device=self.device,
-                inputs=[*first, *rows, family], record_cmd=True,
-            )
-            for kernel, family, first in (
-                (collide_planes, PLANES, [self.model]),
-                (collide_rounds, ROUNDS, []),
-                (collide_boxes, BOXES, []),
-                (collide_convexes, CONVEXES, [self.model]),
-            )
-        ]  # fmt: skip
+    def _narrow_phase(self, family: int, contacts: Contacts) -> Launch:
+        """The launch of one family, recorded when first needed: scenes compile only the kernels that they use."""
+        if family not in self._recorded:
+            kernel = (collide_planes, collide_rounds, collide_boxes, collide_convexes)[family]
+            model = [self.model] if family in (PLANES, CONVEXES) else []
+            rows = [contacts, self.placed, self.motion, self.family_pair, self.family_start, family]
+            size = indirect(self.family_size[family : family + 1], self._capacity)
+            recorded = launch(kernel, size, inputs=[*model, *rows], device=self.device, record_cmd=True)
+            assert recorded is not None
+            self._recorded[family] = recorded
+        return self._recorded[family]

@@ -1,4 +1,4 @@
-"""Penetration of two overlapping convex cores: EPA (van den Bergen 2001), the face of D = B − A nearest to the origin."""
+"""Depth of two overlapping convex cores: EPA (van den Bergen 2001), the face of D = B − A nearest to the origin."""
 
 from engine.compiler import lang as k
 from engine.geom.convex import Convex, support

@@ -148,7 +148,7 @@ def closest(m: Model, a: Convex, b: Convex, rel: k.vec3, guess: k.vec3, limit, w
     vv = 3.0e38
     size_sq = 0.0
     n = 0
-    for step in range(MAX_STEPS):
+    for _step in range(MAX_STEPS):
         pa = support(m, a, v)
         p = support(m, b, -v) + rel - pa
         vp = k.dot(v, p)

@@ -78,11 +78,10 @@ def match_nearest(c: Contacts, base, old, used, point):
 
 
 @k.func
-def store_manifold(c: Contacts, p, origin, normal, pos, sep, feat, n):
-    """Writes n ≤ 4 points of pair p; normal impulses follow the features (or, failing that, the places) of the last
-    step's points. pos is relative to origin; normal points from shape 0 to shape 1."""
+def match_points(c: Contacts, p, origin, pos, feat, n, old):
+    """Features and impulses of n new points: each takes the impulse of the old point with its feature or, failing that,
+    of the nearest unused one."""
     base = 4 * p
-    old = c.manifold_count[p]
     used = 0
     source = k.zeros(shape=4, dtype=int)
     impulse = k.zeros(shape=4, dtype=float)
@@ -108,10 +107,27 @@ def store_manifold(c: Contacts, p, origin, normal, pos, sep, feat, n):
         if source[j] >= 0:
             impulse[j] = c.point_impulse[base + source[j]]
     for j in range(n):
-        c.point_position[base + j] = origin + pos[j]
-        c.point_separation[base + j] = sep[j]
         c.point_feature[base + j] = k.uint32(feat[j])
         c.point_impulse[base + j] = impulse[j]
+
+
+@k.func
+def store_manifold(c: Contacts, p, origin, normal, pos, sep, feat, n):
+    """Writes n ≤ 4 points of pair p, with the impulses of the last step's points that they continue.
+
+    pos is relative to origin, world axes; normal points from shape 0 to shape 1.
+    """
+    base = 4 * p
+    old = c.manifold_count[p]
+    same = old == n
+    for j in range(n):
+        if c.point_feature[base + j] != k.uint32(feat[j]):
+            same = False
+    if not same:
+        match_points(c, p, origin, pos, feat, n, old)
+    for j in range(n):
+        c.point_position[base + j] = origin + pos[j]
+        c.point_separation[base + j] = sep[j]
     if old == 0:
         c.manifold_friction[p] = k.vec3(0.0)
         c.manifold_twist[p] = 0.0

@@ -14,8 +14,10 @@ HULL = int(ShapeType.HULL)
 PLANE = int(ShapeType.PLANE)
 COLLIDE = int(ShapeFlag.COLLIDE)
 
-# Contacts are made up to this distance before surfaces meet: 4 × the linear slop of 5 mm (Box2D's choice), m.
-SPECULATIVE = 0.02
+# Contacts are made ahead of a touch: each shape reaches out by this much, m, or a tenth of its radius if that is less
+# (of two large shapes 4 × the linear slop of 5 mm, Box2D's choice), but by no less than gravity moves it in a frame.
+REACH = 0.01
+LEAST_REACH = 0.002
 
 # Bounds reach along a body's path over one frame, but not farther than 4 radii or this distance, m.
 SWEEP_LIMIT = 1.0
@@ -75,12 +77,12 @@ def make_bounds(m: Model, bounds: k.array(dtype=Bound)):
 
 @k.func
 def contact_reach(a: k.vec4, b: k.vec4) -> float:
-    """Largest separation at which two shapes make contacts: SPECULATIVE and what they approach in one frame.
+    """Largest separation at which two shapes make contacts: their reach and what they approach in one frame.
 
-    a, b: motion rows (shift of the origin over the frame, m; how far rotation moves the surface, plus shape_margin).
+    a, b: motion rows (shift of the origin over the frame; reach, rotation of the surface and shape_margin), m.
     """
     d = k.vec3(b.x - a.x, b.y - a.y, b.z - a.z)
-    return SPECULATIVE + k.length(d) + a.w + b.w
+    return k.length(d) + a.w + b.w
 
 
 @k.func
@@ -150,16 +152,16 @@ def place_shapes(
         row.kind = BOX
     placed[i] = row
     shift = sweep_of(shift, radius)
-    turn = min(turn, 2.0 * radius) + m.shape_margin[i]
-    motion[i] = k.vec4(shift.x, shift.y, shift.z, turn)
+    reach = k.clamp(0.1 * radius, LEAST_REACH, REACH) + min(turn, 2.0 * radius) + m.shape_margin[i]
+    motion[i] = k.vec4(shift.x, shift.y, shift.z, reach)
 
     bound = bounds[i]
     h = bound.half
-    reach = bound.radius + SPECULATIVE + turn
+    pad = bound.radius + reach
     half = k.vec3(
-        abs(rot[0, 0]) * h.x + abs(rot[0, 1]) * h.y + abs(rot[0, 2]) * h.z + reach,
-        abs(rot[1, 0]) * h.x + abs(rot[1, 1]) * h.y + abs(rot[1, 2]) * h.z + reach,
-        abs(rot[2, 0]) * h.x + abs(rot[2, 1]) * h.y + abs(rot[2, 2]) * h.z + reach,
+        abs(rot[0, 0]) * h.x + abs(rot[0, 1]) * h.y + abs(rot[0, 2]) * h.z + pad,
+        abs(rot[1, 0]) * h.x + abs(rot[1, 1]) * h.y + abs(rot[1, 2]) * h.z + pad,
+        abs(rot[2, 0]) * h.x + abs(rot[2, 1]) * h.y + abs(rot[2, 2]) * h.z + pad,
     )
     center = pos + rot * bound.center
     lo = center - half + k.vec3(min(shift.x, 0.0), min(shift.y, 0.0), min(shift.z, 0.0))

@@ -8,8 +8,9 @@ list of constraints alone: not on the device, the number of threads, or the orde
     bodies    0       1       2       3          round 1: b (highest bid on 1 and 2) → colour 0
               ●───a───●───b───●───c───●          round 2: a, c → colour 0 is taken on 1 and 2 → colour 1
 
-A constraint that finds no free colour (more than OVERFLOW constraints on one body) or is left after the last round goes
-to the last colour, OVERFLOW, whose constraints are solved one after the other.
+A constraint that had a colour in the last frame keeps it: as constraints come and go, colours stay free of conflicts,
+and only new constraints bid. One that finds no free colour (more than OVERFLOW constraints on one body), or is left
+after the last round, goes to the last colour, OVERFLOW, whose constraints are solved one after the other.
 
 `BucketOrder` then lists the constraints colour by colour, and by index within a colour: a stable counting sort whose
 slots come from a scan, never from the old value of an atomic.
@@ -44,28 +45,50 @@ def bid_of(i: int, turn: int) -> k.uint64:
 
 
 @k.kernel
-def clear_bodies(bids0: k.array(dtype=k.uint64), bids1: k.array(dtype=k.uint64), mask: k.array(dtype=k.uint32)):
-    """No bids, no colours taken."""
+def clear_bodies(
+    bids0: k.array(dtype=k.uint64),
+    bids1: k.array(dtype=k.uint64),
+    mask: k.array(dtype=k.uint32),
+    active: k.array(dtype=k.int32),
+):
+    """No bids, no colours taken, no rounds needed. One thread per body or round."""
     i = k.tid()
-    bids0[i] = k.uint64(0)
-    bids1[i] = k.uint64(0)
-    mask[i] = k.uint32(0)
+    if i < len(mask):
+        bids0[i] = k.uint64(0)
+        bids1[i] = k.uint64(0)
+        mask[i] = k.uint32(0)
+    if i < len(active):
+        active[i] = 0
 
 
 @k.kernel
-def first_bids(
+def keep_colors(
     body0: k.array(dtype=k.int32),
     body1: k.array(dtype=k.int32),
     color: k.array(dtype=k.int32),
     bids: k.array(dtype=k.uint64),
+    mask: k.array(dtype=k.uint32),
+    count: k.array(dtype=k.int32),
+    active: k.array(dtype=k.int32),
 ):
+    """Constraints with a colour take it on their bodies, the others bid for the first round."""
     i = k.tid()
-    bid = bid_of(i, 0)
-    if body0[i] >= 0:
-        k.atomic_max(bids, body0[i], bid)
-    if body1[i] >= 0:
-        k.atomic_max(bids, body1[i], bid)
-    color[i] = -1
+    a = body0[i]
+    b = body1[i]
+    if 0 <= color[i] and color[i] < OVERFLOW:
+        bit = k.uint32(1) << k.uint32(color[i])
+        if a >= 0:
+            k.atomic_or(mask, a, bit)
+        if b >= 0:
+            k.atomic_or(mask, b, bit)
+    else:
+        color[i] = -1
+        bid = bid_of(i, 0)
+        if a >= 0:
+            k.atomic_max(bids, a, bid)
+        if b >= 0:
+            k.atomic_max(bids, b, bid)
+        k.atomic_max(active, 0, count[0])
 
 
 @k.kernel
@@ -129,7 +152,8 @@ class Coloring:
     """Colours up to `capacity` constraints between `nbody` bodies.
 
     body0, body1 (capacity,) int32: the bodies of each constraint, −1 = one that does not move. count (1,) int32: how
-    many constraints there are. After `run`, color (capacity,) int32 holds 0 … OVERFLOW.
+    many constraints there are. color (capacity,) int32: before `run` the colours to keep, of which no two may be in
+    conflict, and −1 for the others; after it 0 … OVERFLOW.
     """
 
     def __init__(self, nbody: int, capacity: int, count: array, device: str):
@@ -145,27 +169,29 @@ class Coloring:
             return launch(kernel, dim=dim, inputs=inputs, device=device, record_cmd=True)
 
         pair = [self.body0, self.body1, self.color]
-        self._clear = record(clear_bodies, max(nbody, 1), [*self._bids, self._mask])
-        self._first = record(first_bids, indirect(count, capacity), [*pair, self._bids[0]])
+        self._active_view: np.ndarray = self._active.numpy()
+        every = [*self._bids, self._mask, self._active]
+        self._clear = record(clear_bodies, max(nbody, ROUNDS + 1), every)
+        kept = [*pair, self._bids[0], self._mask, count, self._active]
+        self._keep = record(keep_colors, indirect(count, capacity), kept)
         self._rounds = []
         for turn in range(ROUNDS):
-            size = count if turn == 0 else self._active[turn : turn + 1]
+            size = self._active[turn : turn + 1]
             bids, following = self._bids[turn % 2], self._bids[1 - turn % 2]
             inputs = [*pair, bids, following, self._mask, count, self._active, turn]
             self._rounds.append(record(take_colors, indirect(size, capacity), inputs))
         self._rest = record(overflow_rest, indirect(count, capacity), [self.color])
 
     def run(self) -> None:
-        """Colours the constraints that body0, body1 and count describe now."""
-        self._active.zero_()
+        """Colours the constraints that body0, body1, color and count describe now."""
         self._clear.launch()
-        self._first.launch()
-        active = self._active.numpy()
-        for turn, take in enumerate(self._rounds):
-            if turn and not active[turn]:
+        self._keep.launch()
+        self.rounds = 0
+        for take in self._rounds:
+            if not self._active_view[self.rounds]:
                 break
-            self.rounds = turn + 1
             take.launch()
+            self.rounds += 1
         else:
             self._rest.launch()
 
@@ -274,7 +300,8 @@ class BucketOrder:
     @property
     def used(self) -> list[int]:
         """The buckets that have an item."""
-        return np.flatnonzero(self._size_view[: self._nbucket]).tolist()
+        sizes = self._size_view.tolist()
+        return [c for c in range(self._nbucket) if sizes[c]]
 
     @property
     def total(self) -> int:

@@ -21,7 +21,10 @@ from engine.sim.frames_usd_targets import Placement, Target, targets_in_stage
 
 SUFFIXES = (".usd", ".usda", ".usdc")
 SAVE_EVERY = 256  # frames between flushes of a binary file; text files can only be written whole
-COPIED_METADATA = ("upAxis", "metersPerUnit", "kilogramsPerUnit", "defaultPrim", "framesPerSecond")
+COPIED_METADATA = (
+    "upAxis", "metersPerUnit", "kilogramsPerUnit", "defaultPrim", "customLayerData", "renderSettingsPrimPath",
+    "colorConfiguration", "colorManagementSystem",
+)  # fmt: skip
 OP_ORDER = {
     "trs": ("xformOp:translate:sim", "xformOp:orient:sim", "xformOp:scale:sim"),
     "matrix": ("xformOp:transform:sim",),

@@ -16,7 +16,6 @@ from engine.sim.contact_view import ContactView
 from engine.sim.stats import StageClock, Stats
 from engine.state import store
 from engine.state.model import Model
-from engine.timer import timer
 
 solvers.provide("soft_step", "engine.sim.solver_soft_step:SoftStep")
 DEFAULT_SOLVER = "soft_step"
@@ -189,15 +188,15 @@ class Simulation:
         self._forget_impulses(chosen)
 
     def _forget_impulses(self, chosen: np.ndarray) -> None:
-        """No warm start for the contacts of the chosen worlds."""
+        """No warm start for the contacts of the chosen worlds, and no colours to keep."""
         c = self.contact_table
         pairs = np.arange(int(c.pair_count.numpy()[0]))
         ends = np.stack([c.pair_shape0.numpy()[pairs], c.pair_shape1.numpy()[pairs]])
         bodies = self.model.shape_body.numpy()[ends]
         worlds = np.append(self.model.body_world.numpy(), -1)[bodies]  # body −1 is in no world
         pairs = pairs[((worlds >= 0) & chosen[worlds]).any(axis=0)]
-        for name in ("manifold_friction", "manifold_twist"):
-            getattr(c, name).numpy()[pairs] = 0.0
+        for name, value in (("manifold_friction", 0.0), ("manifold_twist", 0.0), ("manifold_color", -1)):
+            getattr(c, name).numpy()[pairs] = value
         c.point_impulse.numpy()[(4 * pairs[:, None] + np.arange(4)).ravel()] = 0.0
 
     def save(self, path: str | os.PathLike[str]) -> None:

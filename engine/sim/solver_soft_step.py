@@ -23,11 +23,13 @@ import numpy as np
 
 from engine.compiler import lang as k
 from engine.context import array, indirect, launch, zeros
+from engine.geom.pose import IDENTITY, pose_inverse, pose_multiply
 from engine.sim import solver_soft_step_bodies as bodies
 from engine.sim import solver_soft_step_contacts as contacts_
 from engine.sim import solver_soft_step_joints as joints
 from engine.sim.coloring import COLORS, OVERFLOW, BucketOrder, Coloring
 from engine.state.model import Model
+from engine.state.schema import JointType
 from engine.state.tables import Contacts, Control, State
 
 
@@ -64,6 +66,40 @@ def softness(hertz: float, damping_ratio: float, h: float) -> tuple[float, float
     return omega / a1, a2 / (1.0 + a2), 1.0 / (1.0 + a2)
 
 
+def welded_bodies(model: Model) -> np.ndarray:
+    """(nbody,) bool: bodies that enabled fixed joints hold to the world, directly or through each other.
+
+    They are taken as static, which is exact and spares the solver chains like "world – light base – heavy arm", on
+    which Gauss-Seidel converges badly. A joint whose frames are apart at the start pulls its bodies together instead.
+    """
+    welded = np.zeros(model.count["nbody"] + 1, bool)
+    welded[-1] = True  # body −1 is the world
+    parent, child, pose = model.joint_parent.numpy(), model.joint_child.numpy(), model.body_q.numpy().astype(float)
+    pose = np.vstack([pose.reshape(-1, 7), IDENTITY])
+    rigid = []
+    for j in np.flatnonzero((model.joint_type.numpy() == JointType.FIXED) & (model.joint_enabled.numpy() != 0)):
+        first = pose_multiply(pose[parent[j]], model.joint_xform_p.numpy()[j].astype(float))
+        second = pose_multiply(pose[child[j]], model.joint_xform_c.numpy()[j].astype(float))
+        apart = pose_multiply(pose_inverse(first), second)
+        if np.linalg.norm(apart[:3]) < 1e-4 and np.linalg.norm(apart[3:6]) < 1e-4:
+            rigid.append((parent[j], child[j]))
+    grown = True
+    while grown:
+        grown = False
+        for a, b in rigid:
+            if welded[a] != welded[b]:
+                welded[[a, b]] = grown = True
+    return welded[:-1] & (model.body_inv_mass.numpy() > 0.0)
+
+
+def acting_dofs(model: Model) -> np.ndarray:
+    """(ndof,) bool: dofs with a drive, a limit or friction, which need rows of their own."""
+    m = model
+    drive = (m.joint_target_ke.numpy() > 0.0) | (m.joint_target_kd.numpy() > 0.0)
+    low, high = m.joint_limit_lower.numpy(), m.joint_limit_upper.numpy()
+    return drive | (low > -joints.LIMITED) | (high < joints.LIMITED) | (m.joint_friction.numpy() > 0.0)
+
+
 class SoftStep:
     """Advances `state` by frames of `dt` seconds. Owns the rows; all that persists is in the tables."""
 
@@ -91,6 +127,10 @@ class SoftStep:
         self._frame = self._body_rows(bodies.BodyFrame)
         self._inertia = self._body_rows(bodies.BodyInertia)
         self._frame.numpy()["q"][nbody] = (0.0, 0.0, 0.0, 1.0)  # the world
+        welded = welded_bodies(model)
+        self._welded = array(welded.astype(np.int32), dtype=k.int32, device=self._device)
+        inv_mass = np.where(welded, 0.0, model.body_inv_mass.numpy())
+        self._inv_mass = array(inv_mass.astype(np.float32), dtype=k.float32, device=self._device)
         self._bad = zeros(1, dtype=k.int32, device=self._device)
         self._bad_view: np.ndarray = self._bad.numpy()
         self._bad_view[0] = nbody
@@ -166,7 +206,8 @@ class SoftStep:
         m, s, nbody = self.model, self.state, self.model.count["nbody"]
         velocity, motion, frame, inertia = self._velocity, self._motion, self._frame, self._inertia
         turn_inertia = int(m.count["njoint"] > 0)
-        self._begin = self._record(bodies.begin_bodies, nbody, [m, s, velocity, motion, frame, inertia, self._bad])
+        fixed = [self._inv_mass, self._welded, self._bad]
+        self._begin = self._record(bodies.begin_bodies, nbody, [m, s, velocity, motion, frame, inertia, *fixed])
         self._accelerate = self._record(bodies.accelerate_bodies, nbody, [m, s, velocity, frame, inertia, self.h])
         self._move = self._record(
             bodies.move_bodies, nbody, [m, velocity, motion, frame, inertia, self.h, turn_inertia]
@@ -204,13 +245,14 @@ class SoftStep:
         key = zeros(max(capacity, 1), dtype=k.int32, device=device)
         npair = zeros(1, dtype=k.int32, device=device)
         self._count_pairs = self._record(contacts_.count_pairs, 1, [c, npair])
-        self._mark = self._record(contacts_.mark_pairs, indirect(npair, capacity), [m, c, key])
+        self._mark = self._record(contacts_.mark_pairs, indirect(npair, capacity), [m, c, self._inv_mass, key])
         self._active_pairs = BucketOrder(key, npair, capacity, 1, device)
         pairs, count = self._active_pairs.order, self._active_pairs.size
         self._coloring = Coloring(m.count["nbody"], max(capacity, 1), count, device)
         self._by_color = BucketOrder(self._coloring.color, count, capacity, COLORS, device)
+        listed = [self._coloring.body0, self._coloring.body1, self._coloring.color]
         self._list_bodies = self._record(
-            contacts_.list_bodies, indirect(count, capacity), [m, c, pairs, self._coloring.body0, self._coloring.body1]
+            contacts_.list_bodies, indirect(count, capacity), [m, c, self._inv_mass, pairs, *listed]
         )
         rows = contacts_.ContactRows({"nrow": capacity, "npoint": contacts_.MAX_POINTS * capacity}, device=device)
         self._record_contacts(rows, pairs, count, capacity)
@@ -225,8 +267,9 @@ class SoftStep:
         soft = k.vec4(*softness(hertz, settings.contact_damping_ratio, h), settings.push_velocity)
         soft_static = k.vec4(*softness(2.0 * hertz, settings.contact_damping_ratio, h), settings.push_velocity)
         everything = indirect(count, capacity)
+        found = [pairs, self._by_color.order, self._coloring.color]
         self._prepare = self._record(
-            contacts_.prepare_contacts, everything, [m, c, pairs, self._by_color.order, rows, velocity, frame, inertia]
+            contacts_.prepare_contacts, everything, [m, c, *found, rows, velocity, frame, inertia]
         )
         self._store = self._record(contacts_.store_contacts, everything, [rows, c])
 
@@ -265,9 +308,10 @@ class SoftStep:
         velocity, motion, frame, inertia = self._velocity, self._motion, self._frame, self._inertia
         count = array([njoint], dtype=k.int32, device=self._device)
         coloring = Coloring(m.count["nbody"], njoint, count, self._device)
-        dynamic = np.append(m.body_inv_mass.numpy() > 0.0, False)  # the last element answers for −1, the world
+        dynamic = np.append(self._inv_mass.numpy() > 0.0, False)  # the last element answers for −1, the world
         for side, ends in ((coloring.body0, m.joint_parent.numpy()), (coloring.body1, m.joint_child.numpy())):
             side.assign(np.where(dynamic[ends], ends, -1).astype(np.int32))
+        coloring.color.fill_(-1)
         coloring.run()
         by_color = BucketOrder(coloring.color, count, njoint, COLORS, self._device)
         by_color.run()
@@ -275,6 +319,7 @@ class SoftStep:
         hertz = min(self.settings.joint_hertz, self.settings.joint_rate / self.h)
         soft = k.vec4(*softness(hertz, self.settings.joint_damping_ratio, self.h), 0.0)
         rows = joints.JointRows({"ndof": m.count["ndof"]}, device=self._device)
+        rows.acts.assign(acting_dofs(m).astype(np.int32))
         for color in range(COLORS):
             if sizes[color]:
                 dim = 1 if color == OVERFLOW else int(sizes[color])

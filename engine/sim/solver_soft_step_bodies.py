@@ -158,9 +158,14 @@ def begin_bodies(
     motion: k.array(dtype=BodyMotion, layout="rows"),
     frame: k.array(dtype=BodyFrame, layout="rows"),
     inertia: k.array(dtype=BodyInertia, layout="rows"),
+    inv_mass: k.array(dtype=k.float32),
+    welded: k.array(dtype=k.int32),
     bad: k.array(dtype=k.int32),
 ):
-    """Fills the rows of the bodies; bad[0] becomes the lowest index of a body whose state is not finite."""
+    """Fills the rows of the bodies; bad[0] becomes the lowest index of a body whose state is not finite.
+
+    inv_mass: what the solver takes for 1/mass. welded: 1 for bodies that are fixed to the world and stand still.
+    """
     i = k.tid()
     pose = s.body_q[i]
     qd = s.body_qd[i]
@@ -174,14 +179,19 @@ def begin_bodies(
         check += f[j]
     if is_bad(check):
         k.atomic_min(bad, 0, i)
+    if welded[i] != 0:
+        v = k.vec3(0.0, 0.0, 0.0)
+        w = k.vec3(0.0, 0.0, 0.0)
     velocity[i].v = v
     velocity[i].w = w
     motion[i].p = k.vec3(0.0, 0.0, 0.0)
     motion[i].r = k.vec3(0.0, 0.0, 0.0)
     frame[i].q = q
     frame[i].c = p + k.quat_rotate(q, m.body_com[i])
-    frame[i].inv_mass = m.body_inv_mass[i]
-    inertia[i] = world_inertia(q, m.body_inv_inertia[i])
+    frame[i].inv_mass = inv_mass[i]
+    inertia[i] = BodyInertia()
+    if inv_mass[i] > 0.0:
+        inertia[i] = world_inertia(q, m.body_inv_inertia[i])
 
 
 @k.kernel
@@ -228,7 +238,7 @@ def move_bodies(
     motion[i].r = motion[i].r + w * h
     q = rotated(frame[i].q, w * h)
     frame[i].q = q
-    if turn_inertia != 0:
+    if turn_inertia != 0 and frame[i].inv_mass > 0.0:
         inertia[i] = world_inertia(q, m.body_inv_inertia[i])
 
 

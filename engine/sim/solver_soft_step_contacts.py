@@ -66,7 +66,7 @@ def count_pairs(contacts: Contacts, count: k.array(dtype=k.int32)):
 
 
 @k.kernel
-def mark_pairs(m: Model, contacts: Contacts, key: k.array(dtype=k.int32)):
+def mark_pairs(m: Model, contacts: Contacts, inv_mass: k.array(dtype=k.float32), key: k.array(dtype=k.int32)):
     """key = 0 for pairs that make a constraint, −1 for the others."""
     p = k.tid()
     key[p] = -1
@@ -74,34 +74,39 @@ def mark_pairs(m: Model, contacts: Contacts, key: k.array(dtype=k.int32)):
         a = contacts.pair_shape0[p]
         b = contacts.pair_shape1[p]
         sensor = (m.shape_flags[a] | m.shape_flags[b]) & 4
-        inv_mass = 0.0
+        mobility = 0.0
         if m.shape_body[a] >= 0:
-            inv_mass += m.body_inv_mass[m.shape_body[a]]
+            mobility += inv_mass[m.shape_body[a]]
         if m.shape_body[b] >= 0:
-            inv_mass += m.body_inv_mass[m.shape_body[b]]
-        if sensor == 0 and inv_mass > 0.0:
+            mobility += inv_mass[m.shape_body[b]]
+        if sensor == 0 and mobility > 0.0:
             key[p] = 0
+    if key[p] < 0:
+        contacts.manifold_color[p] = -1
 
 
 @k.kernel
 def list_bodies(
     m: Model,
     contacts: Contacts,
+    inv_mass: k.array(dtype=k.float32),
     order: k.array(dtype=k.int32),
     body0: k.array(dtype=k.int32),
     body1: k.array(dtype=k.int32),
+    color: k.array(dtype=k.int32),
 ):
-    """The dynamic bodies of each constraint, −1 for those that do not react."""
+    """The dynamic bodies of each constraint, −1 for those that do not react, and the colour that it had."""
     i = k.tid()
     p = order[i]
     a = m.shape_body[contacts.pair_shape0[p]]
     b = m.shape_body[contacts.pair_shape1[p]]
-    if a >= 0 and m.body_inv_mass[a] == 0.0:
+    if a >= 0 and inv_mass[a] == 0.0:
         a = -1
-    if b >= 0 and m.body_inv_mass[b] == 0.0:
+    if b >= 0 and inv_mass[b] == 0.0:
         b = -1
     body0[i] = a
     body1[i] = b
+    color[i] = contacts.manifold_color[p]
 
 
 @k.func
@@ -247,6 +252,7 @@ def prepare_contacts(
     contacts: Contacts,
     pairs: k.array(dtype=k.int32),
     order: k.array(dtype=k.int32),
+    color: k.array(dtype=k.int32),
     rows: ContactRows,
     velocity: k.array(dtype=BodyVelocity, layout="rows"),
     frame: k.array(dtype=BodyFrame, layout="rows"),
@@ -264,6 +270,7 @@ def prepare_contacts(
     b.inv_mass0 = frame[body0].inv_mass
     b.inv_mass1 = frame[body1].inv_mass
 
+    contacts.manifold_color[p] = color[order[i]]
     rows.pair[i] = p
     rows.body0[i] = body0
     rows.body1[i] = body1

@@ -45,6 +45,7 @@ JointRows: Any = make_table(
     [
         ("target_speed", k.float32, "ndof"),  # what the drive pulls the dof's velocity to in this substep
         ("softness", k.float32, "ndof"),  # of the drive's row, 1/kg or 1/(kg·m²); 0 = no drive
+        ("acts", k.int32, "ndof"),  # 1: has a drive, a limit or friction
     ],
 )
 
@@ -409,26 +410,24 @@ def without(p: k.mat33, e: k.vec3) -> k.mat33:
 
 @k.func
 def locked_linear(m: Model, poses: JointPoses, joint: int) -> k.mat33:
-    """Projector onto the directions in which the anchors may not part."""
+    """Projector onto the directions in which the anchors may not part; not for DISTANCE."""
     p = k.mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-    if m.joint_type[joint] == DISTANCE:
-        p = p * 0.0
-    else:
-        for n in range(m.joint_lin_count[joint]):
-            p = without(p, k.quat_rotate(poses.q0, m.joint_axis[m.joint_qd_start[joint] + n]))
+    for n in range(m.joint_lin_count[joint]):
+        p = without(p, k.quat_rotate(poses.q0, m.joint_axis[m.joint_qd_start[joint] + n]))
     return p
 
 
 @k.func
 def locked_angular(m: Model, poses: JointPoses, joint: int):
-    """(projector, error): the axes about which the frames may not turn, and the rotation vector to be undone."""
+    """(projector, error): the axes about which the frames may not turn, and the rotation vector to be undone.
+
+    For joints with at most two angular dofs.
+    """
     p = k.mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     error = k.vec3(0.0, 0.0, 0.0)
     count = m.joint_ang_count[joint]
     first = m.joint_qd_start[joint] + m.joint_lin_count[joint]
-    if m.joint_type[joint] == DISTANCE or count >= 3:
-        p = p * 0.0
-    elif count == 0:
+    if count == 0:
         q = k.quat_inverse(poses.q0) * poses.q1
         sign = 2.0
         if q.w < 0.0:
@@ -458,11 +457,18 @@ def widened(m: k.mat33) -> k.mat33d:
 
 
 @k.func
-def projected_solve(p: k.mat33, mass: k.mat33d, rhs: k.vec3) -> k.vec3:
-    """x in the range of the projector p with p mass x = p rhs.
+def full_solve(mass: k.mat33d, rhs: k.vec3) -> k.vec3:
+    """x with mass x = rhs.
 
     In float64: a light body with a long arm (I ≪ m r²) makes the mass matrix worse than float32 can invert.
     """
+    x = solve33(mass, k.vec3d(k.float64(rhs.x), k.float64(rhs.y), k.float64(rhs.z)))
+    return k.vec3(k.float32(x.x), k.float32(x.y), k.float32(x.z))
+
+
+@k.func
+def projected_solve(p: k.mat33, mass: k.mat33d, rhs: k.vec3) -> k.vec3:
+    """x in the range of the projector p with p mass x = p rhs."""
     wide = widened(p)
     scale = (mass[0, 0] + mass[1, 1] + mass[2, 2]) * k.float64(1.0 / 3.0)
     one = k.float64(1.0)
@@ -471,23 +477,33 @@ def projected_solve(p: k.mat33, mass: k.mat33d, rhs: k.vec3) -> k.vec3:
         for j in range(3):
             system[i, j] = system[i, j] - wide[i, j] * scale
         system[i, i] = system[i, i] + one * scale
-    b = p @ rhs
-    x = solve33(system, k.vec3d(k.float64(b.x), k.float64(b.y), k.float64(b.z)))
-    return p @ k.vec3(k.float32(x.x), k.float32(x.y), k.float32(x.z))
+    return p @ full_solve(system, p @ rhs)
+
+
+@k.func
+def add_lever(mass: k.mat33d, i: BodyInertia, arm: k.vec3) -> k.mat33d:
+    """mass − [r]× I⁻¹ [r]× with r = arm, i.e. plus [r]× I⁻¹ [r]×ᵀ."""
+    r = k.vec3d(k.float64(arm.x), k.float64(arm.y), k.float64(arm.z))
+    xy = k.float64(i.xy)
+    xz = k.float64(i.xz)
+    yz = k.float64(i.yz)
+    # columns of [r]× I⁻¹
+    m0 = k.cross(r, k.vec3d(k.float64(i.xx), xy, xz))
+    m1 = k.cross(r, k.vec3d(xy, k.float64(i.yy), yz))
+    m2 = k.cross(r, k.vec3d(xz, yz, k.float64(i.zz)))
+    c0 = m2 * r.y - m1 * r.z
+    c1 = m0 * r.z - m2 * r.x
+    c2 = m1 * r.x - m0 * r.y
+    return mass + k.mat33d(c0.x, c1.x, c2.x, c0.y, c1.y, c2.y, c0.z, c1.z, c2.z)
 
 
 @k.func
 def anchor_mass(bodies: JointBodies, poses: JointPoses) -> k.mat33d:
-    """Inverse effective mass of the anchors' relative velocity: Σ 1/m − [r]× I⁻¹ [r]×, as [r]×ᵀ = −[r]×."""
-    x0 = widened(k.skew(poses.r0))
-    x1 = widened(k.skew(poses.r1))
-    mass = (x0 @ widened(inertia_matrix(bodies.i0)) @ x0 + x1 @ widened(inertia_matrix(bodies.i1)) @ x1) * k.float64(
-        -1.0
-    )
+    """Inverse effective mass of the anchors' relative velocity."""
     total = k.float64(bodies.inv_mass0 + bodies.inv_mass1)
-    for i in range(3):
-        mass[i, i] = mass[i, i] + total
-    return mass
+    zero = k.float64(0.0)
+    mass = k.mat33d(total, zero, zero, zero, total, zero, zero, zero, total)
+    return add_lever(add_lever(mass, bodies.i0, poses.r0), bodies.i1, poses.r1)
 
 
 @k.func
@@ -502,19 +518,27 @@ def solve_locked(
         rate = soft.x
         mass_scale = soft.y
         impulse_scale = soft.z
-    p, error = locked_angular(m, poses, joint)
-    if p[0, 0] + p[1, 1] + p[2, 2] > 0.5:
+    if m.joint_type[joint] != DISTANCE and m.joint_ang_count[joint] < 3:
+        p, error = locked_angular(m, poses, joint)
         mass = widened(inertia_matrix(bodies.i0) + inertia_matrix(bodies.i1))
         old = p @ s.joint_impulse_angular[joint]
         change = projected_solve(p, mass, bodies.w1 - bodies.w0 + error * rate)
         change = change * -mass_scale - old * impulse_scale
         s.joint_impulse_angular[joint] = old + change
         bodies = push(bodies, k.vec3(0.0, 0.0, 0.0), change, change)
-    p = locked_linear(m, poses, joint)
-    if p[0, 0] + p[1, 1] + p[2, 2] > 0.5:
+    free = m.joint_lin_count[joint]
+    if m.joint_type[joint] != DISTANCE and free < 3:
         slip = (bodies.v1 + k.cross(bodies.w1, poses.r1)) - (bodies.v0 + k.cross(bodies.w0, poses.r0))
-        old = p @ s.joint_impulse_linear[joint]
-        change = projected_solve(p, anchor_mass(bodies, poses), slip + poses.d * rate)
+        wanted = slip + poses.d * rate
+        mass = anchor_mass(bodies, poses)
+        old = s.joint_impulse_linear[joint]
+        change = k.vec3(0.0, 0.0, 0.0)
+        if free == 0:
+            change = full_solve(mass, wanted)
+        else:
+            p = locked_linear(m, poses, joint)
+            old = p @ old
+            change = projected_solve(p, mass, wanted)
         change = change * -mass_scale - old * impulse_scale
         s.joint_impulse_linear[joint] = old + change
         bodies = push(bodies, change, k.cross(poses.r0, change), k.cross(poses.r1, change))
@@ -550,12 +574,14 @@ def solve_joint(
         bodies = load_bodies(poses, velocity, frame, inertia)
         dof = m.joint_qd_start[joint]
         for n in range(m.joint_lin_count[joint]):
-            q, e = linear_dof(m, poses, joint, n)
-            bodies = solve_dof(m, s, c, rows, bodies, linear_axis(poses, e), dof + n, q, h, soft, use_bias)
+            if rows.acts[dof + n] != 0:
+                q, e = linear_dof(m, poses, joint, n)
+                bodies = solve_dof(m, s, c, rows, bodies, linear_axis(poses, e), dof + n, q, h, soft, use_bias)
         dof += m.joint_lin_count[joint]
         for n in range(m.joint_ang_count[joint]):
-            q, e = angular_dof(m, poses, joint, n, previous_coordinate(m, s, joint, n))
-            bodies = solve_dof(m, s, c, rows, bodies, angular_axis(e), dof + n, q, h, soft, use_bias)
+            if rows.acts[dof + n] != 0:
+                q, e = angular_dof(m, poses, joint, n, previous_coordinate(m, s, joint, n))
+                bodies = solve_dof(m, s, c, rows, bodies, angular_axis(e), dof + n, q, h, soft, use_bias)
         bodies = solve_cone(m, s, poses, bodies, joint, h, soft, use_bias)
         bodies = solve_locked(m, s, poses, bodies, joint, soft, use_bias)
         store_bodies(poses, bodies, velocity)
@@ -637,12 +663,16 @@ def warm_start_joint(
         bodies = push(bodies, linear, k.cross(poses.r0, linear) + turn, k.cross(poses.r1, linear) + turn)
         dof = m.joint_qd_start[joint]
         for n in range(m.joint_lin_count[joint]):
-            q, e = linear_dof(m, poses, joint, n)
-            bodies = push_along(bodies, linear_axis(poses, e), dof_impulse(s, dof + n) + h * c.joint_f[dof + n])
+            impulse = dof_impulse(s, dof + n) + h * c.joint_f[dof + n]
+            if impulse != 0.0:
+                q, e = linear_dof(m, poses, joint, n)
+                bodies = push_along(bodies, linear_axis(poses, e), impulse)
         dof += m.joint_lin_count[joint]
         for n in range(m.joint_ang_count[joint]):
-            q, e = angular_dof(m, poses, joint, n, 0.0)
-            bodies = push_along(bodies, angular_axis(e), dof_impulse(s, dof + n) + h * c.joint_f[dof + n])
+            impulse = dof_impulse(s, dof + n) + h * c.joint_f[dof + n]
+            if impulse != 0.0:
+                q, e = angular_dof(m, poses, joint, n, 0.0)
+                bodies = push_along(bodies, angular_axis(e), impulse)
         cone = s.joint_impulse_cone[joint]
         if cone > 0.0:
             z0 = k.quat_rotate(poses.q0, k.vec3(0.0, 0.0, 1.0))

@@ -260,6 +260,7 @@ _CONTACTS = [
         ("manifold_count", "int32", "", "", 0, "number of points, 0 … 4"),
         ("manifold_normal", "vec3", "1", "world", 0.0, "unit normal from shape 0 to shape 1"),
         ("manifold_friction", "vec3", "N·s", "world", 0.0, "friction impulse on shape 1 at the manifold centre"),
+        ("manifold_color", "int32", "", "", -1, "colour in the solver's last frame, −1 = was not solved"),
         ("manifold_twist", "float32", "N·m·s", "world", 0.0, "friction impulse about the normal"),
         ("manifold_total_friction", "vec3", "N·s", "world", 0.0, "manifold_friction added up over the frame"),
     ),

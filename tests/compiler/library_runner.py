@@ -79,5 +79,3 @@ def _ulp_exact(got: float, exact: Any, bits: int, least: int) -> float:
         return 0.0 if float(exact) == got else np.inf
     exponent = least if exact == 0 else max(int(mpmath.floor(mpmath.log(abs(exact), 2))), least)
     return float(abs(mpmath.mpf(got) - exact) / mpmath.mpf(2) ** (exponent - (bits - 1)))
-
-

@@ -116,7 +116,7 @@ def test_nested_loops(device):
 def loop_variable_is_also_a_local(out: k.array(dtype=float)):
     i = k.tid()
     j = 7
-    for j in range(i):  # noqa: B007, PLW2901
+    for j in range(i):  # noqa: B007
         pass
     out[i] = float(j)
 

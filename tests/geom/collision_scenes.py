@@ -12,7 +12,7 @@ SPACING = 16.0  # between pairs that must not meet, m
 
 @dataclass
 class Shape:
-    """kind: the end of an add_shape_* name. size: its arguments. R: (3, 3) axes as columns. Each on a body of its own."""
+    """kind: the end of an add_shape_* name. size: its arguments. R: (3, 3) axes as columns. One body each."""
 
     kind: str
     size: dict

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from engine.compiler import lang
 from engine.config import config
+from engine.geom.broad_phase import spread
 from engine.geom.collision import Collision
 from engine.geom.shapes import ShapeType
 from engine.sim.builder import ModelBuilder
@@ -57,7 +59,8 @@ def brute_force(model, contacts):
     moves = [b >= 0 and model.body_inv_mass.numpy()[b] > 0 for b in body]
     filtered = {(int(key) >> 32, int(key) & 0xFFFFFFFF) for key in model.shape_filter_pair.numpy()}
     apart = set()
-    for p, c, both in zip(model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_collide.numpy(), strict=True):
+    joints = (model.joint_parent.numpy(), model.joint_child.numpy(), model.joint_collide.numpy())
+    for p, c, both in zip(*joints, strict=True):
         if not both and p >= 0:
             apart.add((min(p, c), max(p, c)))
     pairs = []
@@ -222,10 +225,24 @@ def test_same_bits_with_any_number_of_threads(threads, rng):
     assert hashes[0] == hashes[1]
 
 
+BALL = st.tuples(*[st.floats(-3, 3, width=32)] * 3, st.floats(0.0625, 1.5, width=32))
+
+
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(*[st.floats(-3, 3, width=32)] * 3, st.floats(0.0625, 1.5, width=32)), min_size=1, max_size=40))
+@given(st.lists(BALL, min_size=1, max_size=40))
 def test_any_spheres(balls):
     builder = ModelBuilder()
     for x, y, z, r in balls:
         builder.add_shape_sphere(builder.add_body(pose((x, y, z))), radius=r)
+    check(builder)
+
+
+def test_spread_puts_bits_three_apart():
+    for x in (0, 1, 0x8000, 0xFFFF, 0xABCD):
+        assert int(spread(lang.uint64(x))) == sum(((x >> i) & 1) << (3 * i) for i in range(16))
+
+
+def test_one_body_far_away_does_not_spoil_the_tree(rng):
+    builder = random_scene(rng, 200, 8)
+    builder.add_shape_sphere(builder.add_body(pose((0, 0, -1e5))), radius=0.5)
     check(builder)

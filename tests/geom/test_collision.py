@@ -26,7 +26,7 @@ class Scene:
         n = int(self.contacts.manifold_count.numpy()[pair])
         at = slice(4 * pair, 4 * pair + n)
         c = self.contacts
-        return c.point_position.numpy()[at].copy(), c.point_impulse.numpy()[at].copy(), c.point_feature.numpy()[at].copy()
+        return [f.numpy()[at].copy() for f in (c.point_position, c.point_impulse, c.point_feature)]
 
 
 def load(scene, pair=0):
@@ -92,7 +92,8 @@ def test_new_pairs_keep_the_memory_of_the_old():
     collision.collide(state, contacts, 1 / 60)
     count = int(contacts.pair_count.numpy()[0])
     assert count > 6 and contacts.count["npair"] >= count
-    first = [(a, b) for a, b in zip(contacts.pair_shape0.numpy(), contacts.pair_shape1.numpy(), strict=True)].index((0, 1))
+    pairs = list(zip(contacts.pair_shape0.numpy(), contacts.pair_shape1.numpy(), strict=True))
+    first = pairs.index((0, 1))
     assert list(contacts.point_impulse.numpy()[4 * first : 4 * first + 4]) == [1, 2, 3, 4]
     assert contacts.manifold_twist.numpy()[first] == 0.5
     others = np.delete(contacts.point_impulse.numpy()[: 4 * count].reshape(-1, 4), first, axis=0)

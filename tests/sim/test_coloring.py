@@ -9,11 +9,12 @@ from engine.context import array
 from engine.sim.coloring import COLORS, OVERFLOW, BucketOrder, Coloring
 
 
-def colored(ends, nbody, device, threads=1):
+def colored(ends, nbody, device, threads=1, kept=-1):
     count = array([len(ends)], dtype=k.int32, device=device)
     coloring = Coloring(nbody, len(ends), count, device)
     coloring.body0.assign(ends[:, 0].astype(np.int32))
     coloring.body1.assign(ends[:, 1].astype(np.int32))
+    coloring.color.assign(np.full(len(ends), kept, np.int32) if np.isscalar(kept) else kept)
     with config.scope(threads=threads):
         coloring.run()
     return np.array(coloring.color.numpy()), coloring
@@ -45,6 +46,18 @@ def test_colors_do_not_depend_on_threads(device, rng):
     for threads in (2, 4):
         again, _ = colored(ends, 300, device, threads)
         assert np.array_equal(first, again)
+
+
+def test_old_colors_are_kept_and_new_constraints_fit_in(device, rng):
+    ends = rng.integers(0, 400, (1200, 2))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    old, _ = colored(ends, 400, device)
+    kept = np.where(rng.random(len(ends)) < 0.8, old, -1).astype(np.int32)
+    color, coloring = colored(ends, 400, device, kept=kept)
+    assert_valid(color, ends)
+    assert np.array_equal(color[kept >= 0], old[kept >= 0])
+    again, coloring = colored(ends, 400, device, kept=color)
+    assert np.array_equal(again, color) and coloring.rounds == 0
 
 
 def test_a_body_with_too_many_constraints_overflows(device):

@@ -179,6 +179,42 @@ def test_world_matrices_of_nested_and_scaled_bodies(tmp_path: Path, outer_scale:
             np.testing.assert_allclose(matrix, quat_to_matrix(pose[3:]) @ stretch, atol=2e-5)
 
 
+RESET = """def Xform "World"
+{
+    double3 xformOp:translate = (0, 7, 0)
+    double3 xformOp:translate:moving.timeSamples = { 0: (0, 0, 0), 10: (100, 0, 0) }
+    uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:translate:moving"]
+    def Sphere "below" (BODY) {}
+    def Sphere "apart" (BODY)
+    {
+        double3 xformOp:translate = (1, 2, 3)
+        uniform token[] xformOpOrder = ["!resetXformStack!", "xformOp:translate"]
+    }
+}
+""".replace("BODY", BODY)
+
+
+def test_parents_that_move_by_themselves_do_not_move_bodies(tmp_path: Path) -> None:
+    source = scene(tmp_path, RESET)
+    moving = write(tmp_path / "frames.usda", source, frames=6)
+    np.testing.assert_allclose(moving.start[:, :3], [[0, 0.07, 0], [0.01, 0.02, 0.03]], atol=1e-9)
+    stage = Usd.Stage.Open(str(tmp_path / "frames.usda"))
+    moving.time = 5 / 50
+    for i, label in enumerate(moving.body_label):
+        np.testing.assert_allclose(world_poses(stage, label, 5)[1], moving.poses()[i, :3], atol=1e-6)
+
+
+def test_packages_are_scenes_too(tmp_path: Path) -> None:
+    from pxr import UsdUtils
+
+    source = str(tmp_path / "scene.usdz")
+    assert UsdUtils.CreateNewUsdzPackage(scene(tmp_path, DROP), source)
+    moving = write(tmp_path / "frames.usda", source)
+    stage = Usd.Stage.Open(str(tmp_path / "frames.usda"))
+    assert stage.GetPrimAtPath("/World/Looks") and stage.GetTimeCodesPerSecond() == 50
+    np.testing.assert_allclose(world_poses(stage, "/World/ball", 0)[1], moving.start[0, :3], atol=1e-6)
+
+
 def test_rotations_take_the_short_way_between_samples(tmp_path: Path) -> None:
     source = scene(tmp_path, DROP)
     moving = Moving(source)

@@ -231,6 +231,26 @@ def test_several_joints_on_one_body_and_a_loop():
         assert abs(angles[0] - angles[2]) < 2e-3 and abs(angles[1]) < 2e-3
 
 
+def test_a_heavy_arm_on_a_light_base_that_is_fixed_to_the_world():
+    """51 kg on a base of 1 kg and 1.5e-3 kg·m²: the base stands still and the drive holds the arm at its static sag."""
+    b = ModelBuilder(up_axis="z", gravity=-G)
+    base = b.add_body(mass=1.0, inertia=(0.0015, 0.0015, 0.0015))
+    arm = b.add_body(xform=((0.5, 0.0, 0.0), ONE), mass=51.0, inertia=(2.7, 2.7, 5.4))
+    b.add_joint_revolute(base, arm, None, ((-0.5, 0.0, 0.0), ONE), axis="y", target_ke=5730.0, target_kd=573.0)
+    b.add_joint_fixed(-1, base)
+    sim = stepped(b, (0.0,) * 6, seconds=3.0, dt=1 / 60)
+    sag = sim.state.joint_q.numpy()[0]
+    assert 5730.0 * sag == pytest.approx(51.0 * G * 0.5 * math.cos(sag), rel=1e-3)
+    assert np.array_equal(sim.state.body_q.numpy()[base], sim.model.body_q.numpy()[base])
+
+
+def test_a_fixed_joint_pulls_together_what_starts_apart():
+    b, child = pair()
+    b.add_joint_fixed(-1, child, ((1.05, 0.0, 0.0), ONE))
+    sim = stepped(b, (0.0,) * 6, seconds=1.0)
+    assert sim.state.body_q.numpy()[0, :3] == pytest.approx((1.05, 0.0, 0.0), abs=1e-4)
+
+
 def test_a_kinematic_body_drags_what_is_jointed_to_it():
     b = ModelBuilder(gravity=0.0)
     mover = b.add_body(kinematic=True, linear_velocity=(1.0, 0.0, 0.0))

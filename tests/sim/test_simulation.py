@@ -75,6 +75,12 @@ def test_contacts_of_a_box_at_rest():
     assert {"step", "collide", "solve", "relax"} <= stats.timings.keys()
 
 
+def test_before_the_first_step_there_is_nothing_to_see():
+    sim = Simulation(heap(2))
+    assert sim.contacts.count == 0 and sim.contacts.depth.shape == (0,) and sim.contacts.impulse.shape == (0, 3)
+    assert (sim.stats.frame, sim.stats.contacts, sim.stats.largest_penetration) == (0, 0, 0.0)
+
+
 def test_nan_names_body_field_and_frame():
     sim = Simulation(heap(4), dt=1 / 60)
     for _ in range(3):

@@ -20,6 +20,7 @@ from engine.compiler.frontend.operators import binary, unary
 from engine.compiler.frontend.parts import unpacked
 from engine.compiler.frontend.places import Place, locate
 from engine.compiler.frontend.static import evaluate_static
+from engine.compiler.frontend.updates import write_back
 from engine.compiler.function import Func
 from engine.compiler.ir import Op
 from engine.compiler.library.operators import NamedOperator
@@ -111,7 +112,7 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
         case Func():
             return call(ctx, target, args, kwargs, node)
         case Builtin():
-            return call_builtin(ctx, target, args, kwargs, node)
+            return call_builtin(ctx, target, args, kwargs, node, write_back)
         case LibraryFunction():
             callee = func_of(target)
             given = match_parameters(ctx, callee, args, kwargs, node)
@@ -235,6 +236,8 @@ def not_callable(ctx: Lowering, target: Any, node: ast.Call) -> Exception:
                          f"did you mean 'engine.{name}'?" if name in BUILTINS or name in ops.ELEMENTWISE else
                          did_you_mean(name, BUILTINS))  # fmt: skip
     if callable(target):
-        return ctx.error(node, f"'{name}' is a Python function that kernels cannot call", "decorate it with @engine.func")
+        return ctx.error(
+            node, f"'{name}' is a Python function that kernels cannot call", "decorate it with @engine.func"
+        )
     return ctx.error(node, f"{target!r} is not a function")
 

@@ -62,14 +62,21 @@ def construct(ctx: Lowering, t: types.Type, args: list[Value], kwargs: dict[str,
     if len(flat) != count:
         raise ctx.error(node, f"{t!r}() takes {count} numbers, {len(flat)} are given")
     if isinstance(t, types.Matrix) and any(isinstance(type_of(a), types.Vector) for a in args):
-        raise ctx.error(node, f"{t!r}() of vectors could mean rows or columns", "use matrix_from_rows or matrix_from_cols")
+        raise ctx.error(
+            node, f"{t!r}() of vectors could mean rows or columns", "use matrix_from_rows or matrix_from_cols"
+        )
     return ctx.emit("make", t, *flat, node=node)
 
 
 def _scalars(ctx: Lowering, t: types.Type, dtype: types.Scalar, a: Value, node: ast.AST) -> list[Op]:
     """The components that one argument contributes."""
     value = ctx.value(a, node, dtype)
-    if isinstance(a, Static) and isinstance(value.type, types.Scalar) and value.type != dtype and literal_fits(a.value, dtype):
+    if (
+        isinstance(a, Static)
+        and isinstance(value.type, types.Scalar)
+        and value.type != dtype
+        and literal_fits(a.value, dtype)
+    ):
         value = ctx.const(a.value, dtype, node)
     same = types.components(value.type)
     if same is None or same[0] != dtype:

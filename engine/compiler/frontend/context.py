@@ -15,8 +15,8 @@ from typing import Any
 from engine.compiler import ops, types
 from engine.compiler.diagnostics import compile_error, did_you_mean
 from engine.compiler.frontend.names import NameUse
-from engine.compiler.source import Source
 from engine.compiler.ir import Function, Location, Op, Region
+from engine.compiler.source import Source
 from engine.errors import CompileError
 
 # a statement's visitor gets the statements after it, and returns True if it has lowered them too
@@ -129,7 +129,9 @@ class Lowering:
         """A constant of a scalar type; an integer that does not fit is an error."""
         if dtype.is_int:
             if isinstance(value, float) and not value.is_integer():
-                raise self.error(node, f"{value!r} is not a whole number, but {dtype!r} is needed", f"write {dtype!r}(…)")
+                raise self.error(
+                    node, f"{value!r} is not a whole number, but {dtype!r} is needed", f"write {dtype!r}(…)"
+                )
             low, high = dtype.range
             if not low <= value <= high:
                 raise self.error(node, f"{value} does not fit {dtype!r} ({low} … {high})")
@@ -330,10 +332,14 @@ def _describe(value: Any) -> str:
     return f"'{name}'" if name else f"{value!r} ({type(value).__name__})"
 
 
+SPELLINGS = {
+    "Try": "try", "With": "with", "Raise": "raise", "Import": "import", "ImportFrom": "import", "Lambda": "lambda",
+    "ListComp": "a list comprehension", "Dict": "a dict", "Set": "a set", "List": "a list", "JoinedStr": "an f-string",
+    "Delete": "del", "Global": "global", "Nonlocal": "nonlocal", "ClassDef": "class", "FunctionDef": "def",
+    "Yield": "yield", "Await": "await", "Assert": "assert", "Match": "match", "Starred": "*", "NamedExpr": ":=",
+}  # fmt: skip
+
+
 def _spelling(node: ast.AST) -> str:
     """How people call a syntax node."""
-    return {"Try": "try", "With": "with", "Raise": "raise", "Import": "import", "ImportFrom": "import", "Lambda": "lambda",
-            "ListComp": "a list comprehension", "Dict": "a dict", "Set": "a set", "List": "a list", "JoinedStr": "an f-string",
-            "Delete": "del", "Global": "global", "Nonlocal": "nonlocal", "ClassDef": "class", "FunctionDef": "def",
-            "Yield": "yield", "Await": "await", "Assert": "assert", "Match": "match", "Starred": "*", "NamedExpr": ":=",
-            }.get(type(node).__name__, type(node).__name__.lower())  # fmt: skip
+    return SPELLINGS.get(type(node).__name__, type(node).__name__.lower())  # fmt: skip

@@ -82,22 +82,36 @@ def call_library(ctx: Lowering, name: str, args: Sequence[Value], node: ast.AST,
     return call_builtin(ctx, BUILTINS[name], args, kwargs or {}, node)
 
 
-def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
-    """Calls the first implementation that takes the arguments; folds the call when all of them are known."""
+WriteBack = Callable[[Lowering, Sequence[str], Sequence[int], Value, ast.AST], Value]
+
+
+def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value], node: ast.AST,
+                 write_back: WriteBack | None = None) -> Value:  # fmt: skip
+    """Calls the first implementation that takes the arguments; folds the call when all of them are known.
+
+    `write_back` stores what an implementation says about the new values of its arguments.
+    """
     everything = [*args, *kwargs.values()]
-    if everything and all(isinstance(a, Static) and a.is_number for a in everything):
+    changes = any(f.updates for f in builtin.overloads)
+    if everything and not changes and all(isinstance(a, Static) and a.is_number for a in everything):
         try:
             named = {k: v.value for k, v in kwargs.items() if isinstance(v, Static)}
             return Static(builtin(*[a.value for a in args if isinstance(a, Static)], **named))
         except (TypeError, ValueError, ArithmeticError) as error:
             raise ctx.error(node, str(error)) from None
-    for candidate in map(func_of, builtin.overloads):
+    for implementation in builtin.overloads:
+        candidate = func_of(implementation)
         if not _accepts_count(candidate, len(everything)):
             continue
         given = match_parameters(ctx, candidate, args, kwargs, node)
         specs = fit(candidate, given)
-        if not isinstance(specs, str):
-            return emit_call(ctx, candidate, given, specs, node)
+        if isinstance(specs, str):
+            continue
+        result = emit_call(ctx, candidate, given, specs, node)
+        if implementation.updates and write_back is not None:
+            names = [p.name for p in candidate.source.parameters]
+            return write_back(ctx, names, implementation.updates, result, node)
+        return result
     half = _in_float32(ctx, builtin, args, kwargs, node)
     if half is not None:
         return half
@@ -241,7 +255,13 @@ def _fit_static_tuple(pattern: types.Type, items: tuple[Any, ...], bound: dict[s
 def _tuple_type(v: Several) -> types.Type | None:
     items = []
     for item in v.items:
-        t = item.type if isinstance(item, Op) else static_type(item.value) if isinstance(item, Static) else _tuple_type(item)
+        t = (
+            item.type
+            if isinstance(item, Op)
+            else static_type(item.value)
+            if isinstance(item, Static)
+            else _tuple_type(item)
+        )
         if t is None:
             return None
         items.append(t)

@@ -11,7 +11,7 @@ from engine.compiler import ops, types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
 from engine.compiler.frontend.parts import to_int32
 from engine.compiler.ir import Op
-from engine.compiler.values import value_class
+from engine.compiler.values import matrix, quaternion, transformation, value_class, vector
 
 Lower = Callable[[Lowering, list[Value], dict[str, Value], ast.AST], Value]
 INTRINSICS: dict[str, Lower] = {}
@@ -144,6 +144,30 @@ def lower_identity(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], n
     return ctx.emit("make", types.Matrix(t, n.value, n.value), *flat, node=node)
 
 
+def _type_factory(factory: Callable[..., Any]) -> Lower:
+    def lower(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+        """`vector(length=3, dtype=float)` and its like: a type, made while compiling."""
+        try:
+            return Static(factory(*map(_known, args), **{name: _known(v) for name, v in kwargs.items()}))
+        except (TypeError, ValueError) as error:
+            raise ctx.error(node, str(error)) from None
+
+    return lower
+
+
+def _known(v: Value) -> Any:
+    """The Python value of an argument that must be known while compiling."""
+    if isinstance(v, Several):
+        return tuple(map(_known, v.items))
+    if not isinstance(v, Static):
+        raise TypeError(f"{v.type!r} is not known while compiling")
+    return v.value
+
+
+for _factory in (matrix, quaternion, transformation, vector):
+    INTRINSICS[_factory.__name__] = _type_factory(_factory)
+
+
 def _atomic(name: str) -> Lower:
     def lower(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
         """`atomic_add(array, i, …, value)`: the old value. `atomic_cas(array, i, …, compare, value)`."""
@@ -153,7 +177,9 @@ def _atomic(name: str) -> Lower:
         t = array.type
         extra = 2 if name == "cas" else 1
         if len(args) != 1 + t.ndim + extra:
-            raise ctx.error(node, f"atomic_{name}() takes the array, {t.ndim} indices and {extra} value{'s' * (extra > 1)}")
+            raise ctx.error(
+                node, f"atomic_{name}() takes the array, {t.ndim} indices and {extra} value{'s' * (extra > 1)}"
+            )
         indices = [ctx.value(a, node, types.int32) for a in args[1 : 1 + t.ndim]]
         same = types.components(t.dtype)
         if same is None:

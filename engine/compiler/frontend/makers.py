@@ -16,6 +16,7 @@ from engine.compiler.frontend.intrinsics import INTRINSICS, Lower, intrinsic
 from engine.compiler.values import matrix, quaternion, transformation, vector
 
 TYPE_MAKERS: dict[Any, str] = {vector: "vector", matrix: "matrix", quaternion: "quaternion", transformation: "transformation"}
+_FACTORIES = {name: maker for maker, name in TYPE_MAKERS.items()}
 
 
 def _known(ctx: Lowering, v: Value, name: str, node: ast.AST) -> Any:
@@ -49,6 +50,8 @@ def _dtype(ctx: Lowering, kwargs: dict[str, Value], values: list[Value], name: s
 
 def _maker(name: str) -> Lower:
     def lower(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+        if args and isinstance(args[-1], Static) and isinstance(args[-1].value, types.Scalar | type):
+            return Static(_FACTORIES[name](*[_known(ctx, a, name, node) for a in args]))  # `vector(3, dtype)`: the type
         kwargs = dict(kwargs)
         size = kwargs.pop("length" if name == "vector" else "shape", None)
         dtype = _dtype(ctx, kwargs, [*args, *kwargs.values()], name, node)

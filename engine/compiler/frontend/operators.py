@@ -23,18 +23,20 @@ from engine.compiler.frontend.functions import call_library
 from engine.compiler.ir import Op, Region
 
 OPERATORS: dict[type, str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow",
-    ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr", ast.MatMult: "matmul",
-    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
+    ast.MatMult: "matmul", ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
 }  # fmt: skip
-SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&", "or": "|",
-           "xor": "^", "shl": "<<", "shr": ">>", "matmul": "@", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
-           "ge": ">="}  # fmt: skip
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&", "or": "|",
+    "xor": "^", "shl": "<<", "shr": ">>", "matmul": "@", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=",
+}  # fmt: skip
 PYTHON: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "floordiv": operator.floordiv,
-    "mod": operator.mod, "pow": operator.pow, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
-    "shl": operator.lshift, "shr": operator.rshift, "matmul": operator.matmul, "eq": operator.eq, "ne": operator.ne,
-    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "and": operator.and_, "or": operator.or_,
+    "xor": operator.xor, "shl": operator.lshift, "shr": operator.rshift, "matmul": operator.matmul,
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
 UNARY: dict[type, str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "unot"}
 PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {"neg": operator.neg, "pos": operator.pos, "invert": operator.invert}
@@ -102,9 +104,19 @@ def elementwise(ctx: Lowering, name: str, x: Op, y: Op, node: ast.AST) -> Op:
     row = ops.ELEMENTWISE[name]
     if row.result == "bool" and isinstance(tx, COMPONENTWISE):
         return compare_all(ctx, name, x, y, node)
-    if isinstance(tx, types.Scalar) and isinstance(ty, COMPONENTWISE) and tx == _component(ty) and name in ("mul", "div"):
+    if (
+        isinstance(tx, types.Scalar)
+        and isinstance(ty, COMPONENTWISE)
+        and tx == _component(ty)
+        and name in ("mul", "div")
+    ):
         x = splat(ctx, ty, x, node)
-    elif isinstance(ty, types.Scalar) and isinstance(tx, COMPONENTWISE) and ty == _component(tx) and name in ("mul", "div"):
+    elif (
+        isinstance(ty, types.Scalar)
+        and isinstance(tx, COMPONENTWISE)
+        and ty == _component(tx)
+        and name in ("mul", "div")
+    ):
         y = splat(ctx, tx, y, node)
     elif tx != ty or (isinstance(tx, COMPONENTWISE) and name in ("mul", "div")):
         raise mismatch(ctx, name, x, y, node)
@@ -162,7 +174,11 @@ def unary(ctx: Lowering, name: str, value: Value, node: ast.AST) -> Value:
         return value
     name = "neg" if name == "neg" else "not"
     dtype = _component(type_of(value))
-    if not isinstance(value, Op) or not isinstance(dtype, types.Scalar) or dtype.kind not in ops.ELEMENTWISE[name].accepts:
+    if (
+        not isinstance(value, Op)
+        or not isinstance(dtype, types.Scalar)
+        or dtype.kind not in ops.ELEMENTWISE[name].accepts
+    ):
         raise ctx.error(node, f"'{'-' if name == 'neg' else '~'}' does not take {type_of(value)!r}")
     return ctx.emit(name, value.type, value, node=node)
 

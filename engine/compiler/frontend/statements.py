@@ -8,17 +8,12 @@ from collections.abc import Iterable
 from engine.compiler import types
 from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, statement
 from engine.compiler.frontend.functions import LEAVE
-from engine.compiler.frontend.operators import binary, truth, unary
+from engine.compiler.frontend.operators import OPERATORS, binary, truth, unary
 from engine.compiler.frontend.parts import unpacked
 from engine.compiler.frontend.places import ElementPlace, SlicePlace, place_of
 from engine.compiler.frontend.slices import count_of
 from engine.compiler.ir import Op, Region
 from engine.config import config
-
-ASSIGN_OPERATORS = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow",
-    ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr", ast.MatMult: "matmul",
-}  # fmt: skip
 
 
 @statement(ast.Pass)
@@ -82,7 +77,7 @@ def unpack(ctx: Lowering, value: Value, count: int, node: ast.AST) -> list[Value
 
 @statement(ast.AugAssign)
 def lower_augmented(ctx: Lowering, node: ast.AugAssign, rest: list[ast.stmt]) -> None:
-    name = ASSIGN_OPERATORS[type(node.op)]
+    name = OPERATORS[type(node.op)]
     if isinstance(node.target, ast.Name):
         old = ctx.read(node.target.id, node.target)
         ctx.bind(node.target.id, binary(ctx, name, old, ctx.expression(node.value), node), node)
@@ -128,7 +123,7 @@ def lower_if(ctx: Lowering, node: ast.If, rest: list[ast.stmt]) -> bool:
 
 
 def merge(ctx: Lowering, outcomes: list[dict[str, Binding]]) -> dict[str, Binding]:
-    """Names that have a value whichever path was taken: slots set on all, and what was bound before and still stands."""
+    """Names that have a value whichever path was taken: slots set on all, and what was bound before and still is."""
     kept = {}
     for name, binding in outcomes[0].items():
         others = [other.get(name) for other in outcomes[1:]]

@@ -3,11 +3,14 @@
 from engine.compiler.library import (
     arc,
     constructors,
+    decompositions,
     exponential,
     linear,
     logarithm,
     matrices,
+    noise,
     power,
+    random,
     remainder,
     rigid,
     rotations,
@@ -15,5 +18,5 @@ from engine.compiler.library import (
     trig,
 )
 
-__all__ = ["arc", "constructors", "exponential", "linear", "logarithm", "matrices", "power", "remainder", "rigid", "rotations",
-           "scalar", "trig"]  # fmt: skip
+__all__ = ["arc", "constructors", "decompositions", "exponential", "linear", "logarithm", "matrices", "noise", "power",
+           "random", "remainder", "rigid", "rotations", "scalar", "trig"]  # fmt: skip

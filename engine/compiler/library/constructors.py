@@ -1,4 +1,4 @@
-"""Constructors whose result type follows from their arguments: the front end makes the value, Python scope does here."""
+"""Constructors whose result type follows from their arguments: made by the front end, or here in Python scope."""
 
 from __future__ import annotations
 

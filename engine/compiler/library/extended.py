@@ -1,7 +1,7 @@
 """Arithmetic on unevaluated sums of two floats, for functions that need more than one word in between.
 
-Dekker, "A floating-point technique for extending the available precision" (1971). The compiler contracts a * b + c where
-a * b has no other use; products whose rounding error is taken here are used twice, so they stay products.
+Dekker, "A floating-point technique for extending the available precision" (1971). The compiler contracts a * b + c only
+where a * b has no other use; products whose rounding error is taken here are used twice, so they stay products.
 """
 
 from engine.compiler.library.primitives import fma

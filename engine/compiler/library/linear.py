@@ -1,6 +1,5 @@
 """Vectors: products, lengths, smallest and largest components."""
 
-from engine.compiler.library.constructors import static
 from engine.compiler.library.patterns import OtherVec, Quat, Vec, Vec2, Vec3
 from engine.compiler.library.primitives import maximum, minimum, sqrt
 from engine.compiler.library.registry import builtin
@@ -45,7 +44,7 @@ def cross2(a: Vec2, b: Vec2):
 def outer(a: Vec, b: OtherVec):
     """The matrix a bᵀ."""
     rows, cols, dtype = len(a), len(b), type(a[0])
-    out = static(matrix((rows, cols), dtype))()
+    out = matrix((rows, cols), dtype)()
     for i in range(len(a)):
         for j in range(len(b)):
             out[i, j] = a[i] * b[j]

@@ -1,6 +1,6 @@
 """Matrices: products, parts, determinant, inverse, eigenvectors of symmetric ones."""
 
-from engine.compiler.library.constructors import matrix_from_cols, matrix_from_rows, static
+from engine.compiler.library.constructors import matrix_from_cols, matrix_from_rows
 from engine.compiler.library.linear import cross, dot3
 from engine.compiler.library.patterns import Mat, Mat22, Mat33, Mat44, OtherMat, RealMat33, Vec, Vec3
 from engine.compiler.library.primitives import absolute, copysign, sqrt
@@ -14,7 +14,7 @@ from engine.compiler.values import matrix, vector
 def mul_mat_vec(m: Mat, v: Vec):
     """m v."""
     rows, dtype = len(m), type(m[0, 0])
-    out = static(vector(rows, dtype))()
+    out = vector(rows, dtype)()
     for i in range(len(m)):
         s = m[i, 0] * v[0]
         for j in range(1, len(v)):
@@ -39,7 +39,7 @@ def mul_vec_mat(v: Vec, m: Mat):
 def mul_mat_mat(a: Mat, b: OtherMat):
     """a b."""
     rows, cols, dtype = len(a), len(b[0]), type(a[0, 0])
-    out = static(matrix((rows, cols), dtype))()
+    out = matrix((rows, cols), dtype)()
     for i in range(len(a)):
         for j in range(len(b[0])):
             s = a[i, 0] * b[0, j]
@@ -85,7 +85,7 @@ def cw_div_mat(a: Mat, b: Mat):
 def transpose(m: Mat):
     """Rows become columns."""
     rows, cols, dtype = len(m[0]), len(m), type(m[0, 0])
-    out = static(matrix((rows, cols), dtype))()
+    out = matrix((rows, cols), dtype)()
     for i in range(len(m)):
         for j in range(len(m[0])):
             out[j, i] = m[i, j]
@@ -96,7 +96,7 @@ def transpose(m: Mat):
 def diag(d: Vec):
     """Diagonal matrix."""
     n, dtype = len(d), type(d[0])
-    out = static(matrix((n, n), dtype))()
+    out = matrix((n, n), dtype)()
     for i in range(len(d)):
         out[i, i] = d[i]
     return out

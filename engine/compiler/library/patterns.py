@@ -1,4 +1,4 @@
-"""Parameter patterns of the library. Patterns of one name bind to one type within a call, and so do their components."""
+"""Parameter patterns of the library. In a call, patterns of one name bind to one type, and so do their components."""
 
 from typing import Any
 

@@ -132,8 +132,9 @@ def root_of_squares(a, b):
 @builtin("hypot")
 def hypot_f32(x: float32, y: float32):
     """sqrt(x**2 + y**2) without overflow or underflow in between."""
+    # scaled by 2**-80 or 2**100
     a, b = select_max(absolute(x), absolute(y)), select_min(absolute(x), absolute(y))
-    scale = select(a > 1e18, 8.271806125530277e-25, select(a < 1e-12, 1.2676506002282294e30, float32(1.0)))  # 2**-80, 2**100
+    scale = select(a > 1e18, 8.271806125530277e-25, select(a < 1e-12, 1.2676506002282294e30, float32(1.0)))
     back = select(a > 1e18, 1.2089258196146292e24, select(a < 1e-12, 7.888609052210118e-31, float32(1.0)))
     h = root_of_squares(a * scale, b * scale) * back
     h = select(x != x or y != y, x + y, h)
@@ -142,9 +143,10 @@ def hypot_f32(x: float32, y: float32):
 
 @builtin("hypot")
 def hypot_f64(x: float64, y: float64):
+    # scaled by 2**-600 or 2**700
     a, b = select_max(absolute(x), absolute(y)), select_min(absolute(x), absolute(y))
-    scale = select(a > 1e150, 2.409919865102884e-181, select(a < 1e-120, 5.260135901548374e+210, float64(1.0)))  # 2**-600, 2**700
-    back = select(a > 1e150, 4.149515568880993e+180, select(a < 1e-120, 1.90109156629516e-211, float64(1.0)))
+    scale = select(a > 1e150, 2.409919865102884e-181, select(a < 1e-120, 5.260135901548374e210, float64(1.0)))
+    back = select(a > 1e150, 4.149515568880993e180, select(a < 1e-120, 1.90109156629516e-211, float64(1.0)))
     h = root_of_squares(a * scale, b * scale) * back
     h = select(x != x or y != y, x + y, h)
     return select(absolute(x) == INFINITY or absolute(y) == INFINITY, INFINITY, h)

@@ -1,7 +1,7 @@
 """Reduction of angles to the nearest multiple of pi/2, exact enough for 2 ulp at every finite argument.
 
-Up to a limit: Cody and Waite with fma, pi/2 in three parts. Beyond: Payne and Hanek, "Radian reduction for trigonometric
-functions" (1983): only the bits of 2/pi that matter for the fraction are multiplied, in integers.
+Up to a limit: Cody and Waite with fma, pi/2 in three parts. Beyond: Payne and Hanek, "Radian reduction for
+trigonometric functions" (1983): only the bits of 2/pi that matter for the fraction are multiplied, in integers.
 Each function returns (hi, lo, quadrant): x = (quadrant + 4 k) pi/2 + hi + lo, |hi| a little above pi/4 at most.
 """
 

@@ -20,10 +20,13 @@ Implementation = Callable[..., Any]
 
 
 class LibraryFunction:
-    """One implementation. `function` is the Python function, `patterns` the types that its parameters take."""
+    """One implementation. `function` is the Python function, `patterns` the types that its parameters take.
 
-    def __init__(self, function: Implementation):
-        self.function = function
+    `updates` are the parameters that a call changes: the function returns their new values first, then its result.
+    """
+
+    def __init__(self, function: Implementation, updates: tuple[int, ...] = ()):
+        self.function, self.updates = function, updates
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -40,8 +43,8 @@ class LibraryFunction:
     def patterns(self) -> tuple[Type, ...]:
         """The types of the parameters, as annotated; without an annotation anything fits."""
         if self._patterns is None:
-            notes = [p.annotation for p in self.parameters]
-            self._patterns = tuple(types.Any_ if n is inspect.Parameter.empty else types.of_annotation(n) for n in notes)
+            notes = (Any if p.annotation is inspect.Parameter.empty else p.annotation for p in self.parameters)
+            self._patterns = tuple(map(types.of_annotation, notes))
         return self._patterns
 
     def accepts(self, arguments: tuple[Type, ...]) -> bool:
@@ -53,7 +56,14 @@ class LibraryFunction:
         return all(types.matches(p, a, bound) for p, a in zip(self.patterns, arguments, strict=False))
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        return run_in_python(self.function, args, named)
+        result = run_in_python(self.function, args, named)
+        if not self.updates:
+            return result
+        for position, new in zip(self.updates, result, strict=False):
+            if position < len(args) and isinstance(args[position], Value):  # numbers cannot be changed in Python
+                args[position]._c[:] = new._c
+        rest = result[len(self.updates) :]
+        return rest[0] if rest else None
 
 
 class Builtin:
@@ -68,7 +78,7 @@ class Builtin:
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        return self.overloads[0].__doc__ if self.overloads else None
+        return next((f.__doc__ for f in self.overloads if f.__doc__), None)
 
     def resolve(self, arguments: tuple[Type, ...]) -> LibraryFunction | None:
         """The implementation for positional arguments of these types, or None."""
@@ -141,11 +151,14 @@ def name_of(name: str) -> Builtin:
     return BUILTINS.setdefault(name, Builtin(name))
 
 
-def builtin(name: str) -> Callable[[Implementation], LibraryFunction]:
-    """Registers the decorated function as an implementation of the language's `name`; may be stacked."""
+def builtin(name: str, updates: tuple[int, ...] = ()) -> Callable[[Implementation], LibraryFunction]:
+    """Registers the decorated function as an implementation of the language's `name`; may be stacked.
+
+    updates: positions of the parameters that a call changes; the function returns their new values, then its result.
+    """
 
     def decorate(function: Implementation) -> LibraryFunction:
-        made = function if isinstance(function, LibraryFunction) else LibraryFunction(function)
+        made = function if isinstance(function, LibraryFunction) else LibraryFunction(function, updates)
         name_of(name).overloads.append(made)
         return made
 
@@ -160,8 +173,9 @@ def run_in_python(function: Implementation, args: tuple[Any, ...], named: dict[s
     values = (*args, *named.values())
     kept = any(isinstance(v, np.generic) for v in values)
     like = next((v.dtype.type for v in values if isinstance(v, np.floating)), np.float32)
+    keywords = {name: numpy_number(a, like) for name, a in named.items()}
     with np.errstate(all="ignore"):
-        result = function(*(numpy_number(a, like) for a in args), **{k: numpy_number(a, like) for k, a in named.items()})
+        result = function(*(numpy_number(a, like) for a in args), **keywords)
     return result if kept else plain(result)
 
 

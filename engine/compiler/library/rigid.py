@@ -1,6 +1,6 @@
 """Rigid transforms and spatial vectors: six components, the linear half first, then the angular half."""
 
-from engine.compiler.library.constructors import matrix_from_rows, static
+from engine.compiler.library.constructors import matrix_from_rows
 from engine.compiler.library.linear import cross, dot3
 from engine.compiler.library.patterns import Mat44, RealVec3, Spatial, Transform
 from engine.compiler.library.registry import builtin
@@ -20,7 +20,7 @@ from engine.compiler.values import transformation, vector
 @builtin("transform_identity")
 def transform_identity(dtype=float):
     """Neither translation nor rotation."""
-    return static(transformation(dtype))(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    return transformation(dtype)(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 @builtin("transform_get_translation")
@@ -84,7 +84,7 @@ def transform_to_matrix(t: Transform):
     """The 4 × 4 matrix of a rigid transform, for column vectors."""
     r, p = quat_to_matrix(t.q), t.p
     dtype = type(p.x)
-    row = static(vector(4, dtype))
+    row = vector(4, dtype)
     return matrix_from_rows(
         row(r[0, 0], r[0, 1], r[0, 2], p.x),
         row(r[1, 0], r[1, 1], r[1, 2], p.y),
@@ -97,10 +97,10 @@ def transform_to_matrix(t: Transform):
 def transform_from_matrix(m: Mat44):
     """The rigid transform of a 4 × 4 matrix without scale or shear."""
     dtype = type(m[0, 0])
-    vec = static(vector(3, dtype))
+    vec = vector(3, dtype)
     rows = (vec(m[0, 0], m[0, 1], m[0, 2]), vec(m[1, 0], m[1, 1], m[1, 2]), vec(m[2, 0], m[2, 1], m[2, 2]))
     q = quat_from_matrix(matrix_from_rows(rows[0], rows[1], rows[2]))
-    return static(transformation(dtype))(vec(m[0, 3], m[1, 3], m[2, 3]), q)
+    return transformation(dtype)(vec(m[0, 3], m[1, 3], m[2, 3]), q)
 
 
 # --- spatial vectors ----------------------------------------------------------------------------------------------
@@ -110,14 +110,14 @@ def transform_from_matrix(m: Mat44):
 def spatial_top(s: Spatial):
     """The first, linear half."""
     dtype = type(s[0])
-    return static(vector(3, dtype))(s[0], s[1], s[2])
+    return vector(3, dtype)(s[0], s[1], s[2])
 
 
 @builtin("spatial_bottom")
 def spatial_bottom(s: Spatial):
     """The second, angular half."""
     dtype = type(s[0])
-    return static(vector(3, dtype))(s[3], s[4], s[5])
+    return vector(3, dtype)(s[3], s[4], s[5])
 
 
 @builtin("spatial_dot")

@@ -1,6 +1,6 @@
 """Quaternions (x, y, z, w) as rotations."""
 
-from engine.compiler.library.constructors import matrix_from_rows, static
+from engine.compiler.library.constructors import matrix_from_rows
 from engine.compiler.library.linear import cross, dot3, dot_quat, normalize, normalize_quat
 from engine.compiler.library.patterns import Quat, RealMat33, RealVec3
 from engine.compiler.library.primitives import absolute, select, select_max, sqrt
@@ -16,21 +16,21 @@ sincos, asin, atan2, sinc_and_cos = (name_of(name) for name in ("sincos", "asin"
 @builtin("quat_identity")
 def quat_identity(dtype=float):
     """No rotation."""
-    return static(quaternion(dtype))(0.0, 0.0, 0.0, 1.0)
+    return quaternion(dtype)(0.0, 0.0, 0.0, 1.0)
 
 
 @library_function
 def quat_of(v, w):
     """The quaternion with imaginary part v and real part w."""
     dtype = type(w)
-    return static(quaternion(dtype))(v.x, v.y, v.z, w)
+    return quaternion(dtype)(v.x, v.y, v.z, w)
 
 
 @library_function
 def imaginary(q):
     """The imaginary part as a vector."""
     dtype = type(q.w)
-    return static(vector(3, dtype))(q.x, q.y, q.z)
+    return vector(3, dtype)(q.x, q.y, q.z)
 
 
 @builtin("quat_from_axis_angle")
@@ -47,7 +47,7 @@ def quat_rpy(roll: AnyFloat, pitch: AnyFloat, yaw: AnyFloat):
     sp, cp = sincos(pitch * 0.5)
     sy, cy = sincos(yaw * 0.5)
     dtype = type(roll)
-    return static(quaternion(dtype))(
+    return quaternion(dtype)(
         sr * cp * cy - cr * sp * sy,
         cr * sp * cy + sr * cp * sy,
         cr * cp * sy - sr * sp * cy,
@@ -60,7 +60,7 @@ def quat_from_matrix(m: RealMat33):
     """The unit quaternion of a rotation matrix (Shepperd 1978: the largest component comes from the diagonal)."""
     dtype = type(m[0, 0])
     t = m[0, 0] + m[1, 1] + m[2, 2]
-    q = static(quaternion(dtype))()
+    q = quaternion(dtype)()
     if t >= m[0, 0] and t >= m[1, 1] and t >= m[2, 2]:
         s = sqrt(select_max(1.0 + t, 0.0)) * 2.0
         q = type(q)((m[2, 1] - m[1, 2]) / s, (m[0, 2] - m[2, 0]) / s, (m[1, 0] - m[0, 1]) / s, 0.25 * s)
@@ -132,7 +132,7 @@ def quat_rotate_inv(q: Quat, v: RealVec3):
 def quat_to_matrix(q: Quat):
     """The rotation matrix of a unit quaternion: column i is where axis i goes."""
     dtype = type(q.w)
-    vec = static(vector(3, dtype))
+    vec = vector(3, dtype)
     return matrix_from_rows(
         vec(1.0 - 2.0 * (q.y * q.y + q.z * q.z), 2.0 * (q.x * q.y - q.w * q.z), 2.0 * (q.x * q.z + q.w * q.y)),
         vec(2.0 * (q.x * q.y + q.w * q.z), 1.0 - 2.0 * (q.x * q.x + q.z * q.z), 2.0 * (q.y * q.z - q.w * q.x)),
@@ -157,7 +157,7 @@ def quat_to_rpy(q: Quat):
     pitch = asin(select(absolute(s) > 1.0, select(s > 0.0, one, -one), s))
     roll = atan2(2.0 * (q.w * q.x + q.y * q.z), 1.0 - 2.0 * (q.x * q.x + q.y * q.y))
     yaw = atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
-    return static(vector(3, dtype))(roll, pitch, yaw)
+    return vector(3, dtype)(roll, pitch, yaw)
 
 
 @builtin("quat_slerp")

@@ -145,9 +145,9 @@ class Value:
             return None
         return component_array(other, self.dtype, type(self).__name__)[()]
 
-    def _by_component(self, op: str, a: Any, b: Any) -> Self:
-        """Primitive `op` applied to components; either operand may be one number."""
-        return self._of(apply_op(op, self.dtype, self.size, a, b))
+    def _by_component(self, op: str, *operands: Any) -> Self:
+        """Primitive `op` applied to components; an operand may be one number for all of them."""
+        return self._of(apply_op(op, self.dtype, self.size, *operands))
 
     def __add__(self, other: Any) -> Self:
         same = self._same(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -44,12 +45,20 @@ def _extent(size: Any, what: str) -> int | None:
     return int(size)
 
 
+def _known_in_kernels(factory: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function that kernels may call while they are compiled: its result depends on its arguments alone."""
+    factory.intrinsic = factory.__name__  # type: ignore[attr-defined]
+    return factory
+
+
+@_known_in_kernels
 def vector(length: Any, dtype: Any) -> Any:
     """The class of vectors of `length` components of scalar type `dtype`; `Any` for either makes a pattern."""
     t, n = _scalar(dtype, "vector"), _extent(length, "vector")
     return vector_class(t, n) if isinstance(t, Scalar) and n is not None else _pattern("vector", t, (n,))
 
 
+@_known_in_kernels
 def matrix(shape: Any, dtype: Any) -> Any:
     """The class of matrices of `shape` (rows, cols); `Any` for the shape, an extent or the dtype makes a pattern."""
     t = _scalar(dtype, "matrix")
@@ -57,12 +66,14 @@ def matrix(shape: Any, dtype: Any) -> Any:
     return matrix_class(t, r, c) if isinstance(t, Scalar) and r is not None and c is not None else _pattern("matrix", t, (r, c))
 
 
+@_known_in_kernels
 def quaternion(dtype: Any) -> Any:
     """The class of quaternions of scalar type `dtype`; `Any` makes a pattern."""
     t = _scalar(dtype, "quaternion")
     return quat_class(t) if isinstance(t, Scalar) else _pattern("quat", t)
 
 
+@_known_in_kernels
 def transformation(dtype: Any) -> Any:
     """The class of rigid transforms of scalar type `dtype`; `Any` makes a pattern."""
     t = _scalar(dtype, "transformation")

@@ -14,8 +14,10 @@ from engine.compiler.values.linear import axis, vector_class
 def hamilton(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Quaternion product a b (xyzw): as rotations, b first."""
     (ax, ay, az, aw), (bx, by, bz, bw) = a, b
-    return np.array([aw * bx + bw * ax + ay * bz - by * az, aw * by + bw * ay + az * bx - bz * ax,
-                     aw * bz + bw * az + ax * by - bx * ay, aw * bw - ax * bx - ay * by - az * bz], a.dtype)  # fmt: skip
+    x = aw * bx + bw * ax + ay * bz - by * az
+    y = aw * by + bw * ay + az * bx - bz * ax
+    z = aw * bz + bw * az + ax * by - bx * ay
+    return np.array([x, y, z, aw * bw - ax * bx - ay * by - az * bz], a.dtype)
 
 
 def rotate(q: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from engine.sim.scene_usd.reading import Reading
 from engine.sim.scene_usd.shapes import read_shape
 from engine.sim.scene_usd.stage import (
     SUFFIXES,
+    damaged,
     frame_rate,
     open_stage,
     report_composition,
@@ -36,16 +37,19 @@ DEFAULT_RATE = 60.0  # frames per second of a stage that names none
 
 def read(path: str | os.PathLike[str]) -> SceneRecords:
     """The records of a USD file. Raises SceneError naming the file and the prim; what is left out is in `.report`."""
-    from pxr import UsdGeom
+    from pxr import Tf, UsdGeom
 
     name = os.fspath(path)
     stage = open_stage(name)
     records = SceneRecords(name, up_axis=up_axis(stage), fps=frame_rate(stage) or DEFAULT_RATE)
     reading = Reading(stage, name, stage_units(stage, name), UsdGeom.XformCache(start_time(stage)), records)
     report_composition(stage, name, records.report)
-    with warnings_of_usd(records.report, name):
-        _read_prims(reading)
-    report_unsupported(stage, records.report)
+    try:
+        with warnings_of_usd(records.report, name):
+            _read_prims(reading)
+        report_unsupported(stage, records.report)
+    except Tf.ErrorException as error:  # values of binary files are read, and found damaged, when they are asked for
+        raise damaged(name, error) from None
     return records
 
 
@@ -71,7 +75,7 @@ FAMILIES = ("Scene", "RigidBody", "Shape", "Joint", "Articulation")
 
 def _parsed(stage: Any) -> dict[str, dict[str, Any]]:
     """USD's descriptions by family and prim path, each family in the stage's order."""
-    from pxr import Usd, UsdPhysics
+    from pxr import UsdPhysics
 
     load = getattr(UsdPhysics, "UsdPhysicsLoadStageFromPrimRange", None) or UsdPhysics.LoadUsdPhysicsFromRange
     found: dict[str, dict[str, Any]] = {family: {} for family in FAMILIES}
@@ -80,5 +84,18 @@ def _parsed(stage: Any) -> dict[str, dict[str, Any]]:
         family = next((f for f in FAMILIES if name.endswith(f)), None)
         if family is not None:
             found[family].update((str(path), desc) for path, desc in zip(paths, descs, strict=True))
-    order = [str(p.GetPath()) for p in Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies())]
+    order = _paths_outside_instancers(stage)
     return {family: {p: descs[p] for p in order if p in descs} for family, descs in found.items()}
+
+
+def _paths_outside_instancers(stage: Any) -> list[str]:
+    """Paths of all prims in the stage's order, without what is below point instancers: those are prototypes."""
+    from pxr import Usd, UsdGeom
+
+    prims = iter(Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies()))
+    paths = []
+    for prim in prims:
+        paths.append(str(prim.GetPath()))
+        if prim.IsA(UsdGeom.PointInstancer):
+            prims.PruneChildren()
+    return paths

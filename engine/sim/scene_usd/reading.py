@@ -76,7 +76,11 @@ class Reading:
     def value(self, attribute: Any, size: int = 1) -> Any:
         """An attribute at the start time: a float, or an array (size,). Raises SceneError unless it is finite."""
         raw = attribute.Get(self.time)
-        number = float(raw) if size == 1 else np.array(raw, float)
+        try:
+            number = float(raw) if size == 1 else np.array(raw, float).reshape(size)
+        except (TypeError, ValueError):
+            wanted = "a number" if size == 1 else f"{size} numbers"
+            raise self.error(attribute.GetPrim(), f"{attribute.GetName()} is {raw!r}, not {wanted}") from None
         if not np.isfinite(number).all():
             raise self.error(attribute.GetPrim(), f"{attribute.GetName()} is {raw}, not a finite number")
         return number

@@ -58,16 +58,17 @@ def open_stage(path: str | os.PathLike[str]) -> Any:
         with warnings_of_usd():
             return Usd.Stage.Open(name)
     except Tf.ErrorException as error:
-        raise SceneError(name, "", f"not a USD file, or damaged ({_first_reason(error, name)})") from None
+        raise damaged(name, error) from None
 
 
-def _first_reason(error: Exception, path: str) -> str:
-    """The text of the first USD error in an exception, one line, without USD's source positions and our path."""
+def damaged(path: str, error: Exception) -> SceneError:
+    """USD's exception as ours: its first error on one line, without positions in USD's source and our path."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else "unknown error"
     if text.startswith("Error in ") and " : " in text:
         text = text.split(" : ", 1)[1]
-    return text.strip().strip("'").replace(f"{path}:", "line ").rstrip(".")
+    reason = text.strip().strip("'").replace(f"{path}:", "line ").rstrip(".")
+    return SceneError(path, "", f"not a USD file, or damaged ({reason})")
 
 
 def stage_units(stage: Any, path: str) -> Units:

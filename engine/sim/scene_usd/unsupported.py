@@ -28,13 +28,30 @@ SOFT_TYPES = {"TetMesh": "soft bodies are not supported yet"}
 
 def report_unsupported(stage: Any, report: SceneReport) -> None:
     """Walks all prims, instance proxies included."""
-    from pxr import Usd
+    from pxr import Usd, UsdGeom
 
     registry = Usd.SchemaRegistry()
-    for prim in Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies()):
+    prims = iter(Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies()))
+    for prim in prims:
+        if prim.IsA(UsdGeom.PointInstancer):
+            _report_instancer(prim, report)
+            prims.PruneChildren()
         _report_type(prim, registry, report)
         _report_schemas(prim, registry, report)
         _report_attributes(prim, report)
+
+
+def _report_instancer(prim: Any, report: SceneReport) -> None:
+    """Point instancers whose prototypes have physics."""
+    from pxr import Usd, UsdGeom, UsdPhysics
+
+    stage = prim.GetStage()
+    roots = [
+        stage.GetPrimAtPath(path) for path in UsdGeom.PointInstancer(prim).GetPrototypesRel().GetForwardedTargets()
+    ]
+    below = (p for root in roots if root for p in Usd.PrimRange(root, Usd.TraverseInstanceProxies()))
+    if any(p.HasAPI(UsdPhysics.RigidBodyAPI) or p.HasAPI(UsdPhysics.CollisionAPI) for p in below):
+        report.add("PointInstancer with physics", prim.GetPath())
 
 
 def _report_type(prim: Any, registry: Any, report: SceneReport) -> None:
