@@ -77,6 +77,7 @@ class Lowering:
         self.slot_count = 0  # slots stand at the start of the body, in order of first use
         self.terminated = False  # the current path has returned, or left its loop
         self.has_result = False  # a return statement has fixed the result type
+        self.adjoints: dict[str, Any] | None = None  # in the gradient of a function: the places of `adjoint[x]`
 
     # --- errors ---------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from engine.compiler import types
 from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, literal_fits, static_type
 from engine.compiler.frontend.updates import write_back
+from engine.compiler.frontend.adjoints import CustomGradient
 from engine.compiler.function import Func
 from engine.compiler.ir import Function, Op
 from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
@@ -63,7 +64,10 @@ def _keeps_literals(given: Sequence[Value], specs: Sequence[Spec]) -> bool:
 @functools.cache
 def func_of(implementation: LibraryFunction) -> Func:
     """A library function as a `Func`; made when a kernel first uses it."""
-    return Func(implementation.function, implementation.__name__)
+    made = Func(implementation.function, implementation.__name__)
+    if implementation.gradient is not None:
+        made.gradient = Func(implementation.gradient, f"gradient of {implementation.__name__}")
+    return made
 
 
 def call_library(ctx: Lowering, name: str, args: Sequence[Value], node: ast.AST,
@@ -209,6 +213,8 @@ def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) ->
         callee.specialisations[key] = None
         try:
             made = callee.specialisations[key] = lower_function(callee, specs)
+            if callee.gradient is not None:
+                made.gradient = CustomGradient(callee.gradient, specs, made.result)
         except BaseException:
             del callee.specialisations[key]
             raise
