@@ -85,7 +85,9 @@ class Gradients(Mapping[Any, Any]):
 class Tape:
     """Records what happens in its `with` block; `backward` may be called several times, gradients add up."""
 
-    def __init__(self) -> None:
+    def __init__(self, strict: bool = False) -> None:
+        """strict: a kernel whose backward pass is switched off is a ValueError; else it is run and not recorded."""
+        self.strict = strict
         self.entries: list[Recorded] = []
         self.gradients = Gradients(self)
         self.loss: array | None = None
@@ -130,7 +132,9 @@ class Tape:
             active |= floats & plan.prints.writes
         for key in active & plan.prints.writes:
             self.carry(plan.arrays[key])
-        if getattr(kernel, "enable_backward", None) is False or _backward_is_off(kernel):
+        if backward_is_off(kernel):
+            if self.strict:
+                raise ValueError("Kernel must have backward pass enabled to compute Jacobians")
             return False
         made = plan.differentiate(frozenset(active))
         plan.forward()
@@ -311,9 +315,10 @@ def _add_records(into: np.ndarray, g: np.ndarray) -> None:
             into[name] += part
 
 
-def _backward_is_off(kernel: Any) -> bool:
-    options = getattr(kernel, "options", None)
-    return isinstance(options, dict) and options.get("enable_backward") is False
+def backward_is_off(kernel: Any) -> bool:
+    """Whether the user switched the backward pass of a kernel off, by itself or for its module."""
+    options = {**kernel.module.options, **kernel.options}
+    return not options.get("enable_backward", True)
 
 
 # what the rest of the context tells the tapes (`gradients.watcher`)
