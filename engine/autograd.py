@@ -243,3 +243,30 @@ def _split(plan: Any) -> int:
     return split
 
 
+
+
+def jacobian_plot(jacobians: Jacobians, function: Any, inputs: Sequence[Any] | None = None,
+                  outputs: Sequence[Any] | None = None, show_plot: bool = True, show_colorbar: bool = True,
+                  title: str | None = None) -> Any:  # fmt: skip
+    """The Jacobians as images, one for each pair; gives the Matplotlib figure, None where there are no Jacobians.
+
+    Raises ValueError without inputs, ImportError where Matplotlib is not installed.
+    """
+    if inputs is None:
+        raise ValueError("inputs must be provided")
+    if not jacobians:
+        return None
+    import matplotlib.pyplot as plt
+
+    problem = _Problem(function, 1, inputs, outputs or (), None, None)
+    figure, axes = plt.subplots(1, len(jacobians), squeeze=False, layout="constrained")
+    figure.suptitle(title or f"{getattr(function, 'key', getattr(function, '__name__', 'unknown'))} kernel Jacobian")
+    for axis, ((i, o), values) in zip(axes[0], sorted(jacobians.items()), strict=True):
+        image = axis.imshow(values.numpy(), aspect="auto")
+        axis.set_xlabel(problem.input_names[i])
+        axis.set_ylabel(problem.output_names[o] if o < len(problem.output_names) else f"output_{o}")
+        if show_colorbar:
+            figure.colorbar(image, ax=axis)
+    if show_plot:
+        plt.show()
+    return figure

@@ -226,5 +226,13 @@ def _overload_stub(fn: Callable[..., Any], frame: Any) -> Kernel:
 
 
 def func_native(snippet: str, *args: Any, **kwargs: Any) -> Any:
-    """Warp's functions written in C++ have no meaning here. Raises CompileError."""
-    raise CompileError("func_native: device code is written in the kernel language only, not in C++")
+    """Warp's functions written in C++ have no meaning here: what the decorator gives is refused when it is called."""
+
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def refused(*_: Any, **__: Any) -> Any:
+            raise CompileError(f"{fn.__name__}: device code is written in the kernel language only, not in C++")
+
+        return refused
+
+    return decorate

@@ -107,6 +107,10 @@ def _fill_codegen(module: python_types.ModuleType) -> None:
     module.WarpCodegenError = module.WarpCodegenTypeError = module.WarpCodegenValueError = engine.CompileError
 
 
+def _fill_autograd(module: python_types.ModuleType) -> None:
+    module.FunctionMetadata = Missing("FunctionMetadata")
+
+
 def _fem() -> python_types.ModuleType:
     module = InternalModule("warp.fem")
 
@@ -126,6 +130,7 @@ def install(alias: str = "warp") -> None:
     src.__path__ = []
     sys.modules[src.__name__] = src
     fill = {"types": _fill_types, "context": _fill_context, "logger": _fill_logger, "codegen": _fill_codegen,
+            "autograd": _fill_autograd,
             "builtins": None, "build": None, "utils": None}  # fmt: skip
     for name, function in fill.items():
         module = InternalModule(f"{alias}._src.{name}")
