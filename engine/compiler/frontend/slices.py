@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
-from engine.compiler.frontend.functions import emit_call, fit, func_of, match_parameters
+from engine.compiler.frontend.context import HOOKS, Lowering, Several, Static, Value, type_of
 from engine.compiler.frontend.parts import flat_index, read_row_at, to_int32
 from engine.compiler.ir import Op
 from engine.compiler.library import slicing
@@ -202,8 +201,4 @@ def count_of(ctx: Lowering, start: Value, stop: Value, step: Value, node: ast.AS
 
 
 def _call(ctx: Lowering, function: LibraryFunction, args: list[Value], node: ast.AST) -> Op:
-    callee = func_of(function)
-    given = match_parameters(ctx, callee, args, {}, node)
-    specs = fit(callee, given)
-    assert not isinstance(specs, str), specs
-    return ctx.value(emit_call(ctx, callee, given, specs, node), node)
+    return ctx.value(HOOKS["call"](ctx, function, args, node), node)
