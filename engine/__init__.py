@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from engine import errors
+from engine import context, errors
 from engine.compiler import lang
 from engine.compiler.lang import (
     bool_,
@@ -31,12 +31,26 @@ from engine.compiler.lang import (
     uint32,
     uint64,
 )
-from engine.config import config
+from engine.compiler.function import Func as Function
+from engine.compiler.kernel import Kernel, func_native, overload
+from engine.compiler.modules import (
+    Module,
+    force_load,
+    get_module,
+    get_module_options,
+    load_module,
+    set_module_options,
+)
+from engine.compiler.types import AnyFloat as Float
+from engine.compiler.types import AnyInt as Int
+from engine.compiler.types import AnyScalar as Scalar
+from engine.config import DeterministicMode, config
 from engine.context import (
     Device,
     Indirect,
     Launch,
     Table,
+    Tape,
     array,
     array1d,
     array2d,
@@ -61,6 +75,20 @@ from engine.context import (
     zeros,
     zeros_like,
 )
+from engine.context.scope import (
+    ScopedDevice,
+    get_cuda_device,
+    get_cuda_device_count,
+    get_cuda_devices,
+    get_preferred_device,
+    init,
+    is_cpu_available,
+    is_cuda_available,
+    is_device_available,
+    set_device,
+    synchronize,
+    synchronize_device,
+)
 from engine.errors import CompileError, DeviceError, Error, LaunchError, SceneError, SimulationError
 
 if TYPE_CHECKING:
@@ -71,11 +99,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # modules and functions that are imported when first used: physics is not needed to launch a kernel
-_MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors")
-_FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation"}
+_MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim", "autograd")
+_FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
+               "ScopedTimer": "engine.utils",
+              "dtype_to_numpy": "engine.types"}  # fmt: skip
 
 __all__ = [
-    "CompileError", "Device", "DeviceError", "Error", "Indirect", "Launch", "LaunchError", "SceneError",
+    "CompileError", "DeterministicMode", "Device", "DeviceError", "Error", "Indirect", "Launch", "LaunchError", "SceneError",
     "SimulationError", "Table", "array", "array1d", "array2d", "array3d", "array4d", "bool_", "clone", "config",
     "constant", "copy", "debug", "empty", "empty_like", "errors", "float16", "float32", "float64", "from_dlpack",
     "from_numpy", "full", "full_like", "func", "geom", "get_device", "get_devices", "indirect", "int16", "int32",
@@ -91,8 +121,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"engine.{name}")
     if name in _FUNCTIONS:
         return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    home = context if name in context.__all__ else lang
     try:
-        value = getattr(lang, name)
+        value = getattr(home, name)
     except AttributeError:
         raise AttributeError(f"module 'engine' has no attribute '{name}'") from None
     globals()[name] = value
@@ -100,4 +131,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *dir(lang)})
+    return sorted({*__all__, *context.__all__, *dir(lang)})

@@ -9,6 +9,7 @@ kernel cache.
 from __future__ import annotations
 
 import difflib
+import enum
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,14 @@ PREFIX = "ENGINE_"
 # variables with the same prefix that the test suite reads, so that they are not taken for a mistyped knob
 TEST_VARIABLES = ("ENGINE_ASSETS", "ENGINE_CASES", "ENGINE_TEST_SEED")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+class DeterministicMode(enum.IntEnum):
+    """Whether gradients are summed in the same order every time; values of `config.deterministic`."""
+
+    NOT_GUARANTEED = 0
+    RUN_TO_RUN = 1
+    GPU_TO_GPU = 2
 
 
 class Knob(Generic[T]):
@@ -68,6 +77,22 @@ class Knob(Generic[T]):
         return self.default() if callable(self.default) else self.default
 
 
+class Alias:
+    """A second name of a knob."""
+
+    def __init__(self, knob: str):
+        self.knob = knob
+
+    def __get__(self, config: Config | None, owner: type) -> Any:
+        return self if config is None else getattr(config, self.knob)
+
+    def __set__(self, config: Config, value: Any) -> None:
+        setattr(config, self.knob, value)
+
+
+_NO_EFFECT = "accepted for scripts written for Warp; has no effect"
+
+
 def _flag(value: Any) -> bool:
     if isinstance(value, (bool, int)) and value in (0, 1):
         return bool(value)
@@ -109,6 +134,16 @@ def _text(value: Any) -> str:
     return value
 
 
+def _mode(value: Any) -> str:
+    if value not in ("release", "debug"):
+        raise ValueError("'release' or 'debug'")
+    return str(value)
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
 def _default_cache_dir() -> Path:
     import platformdirs
 
@@ -146,6 +181,34 @@ class Config:
     lanes = Knob(_lane_count, 0, "SIMD lanes of the lanes shape; 0: as wide as the target", keyed=True)
     opt_level = Knob(_integer(0, 3), 3, "LLVM's optimisation level", keyed=True)
     max_unroll = Knob(_integer(0, 1024), 16, "loops with at most this many constant trips are unrolled", keyed=True)
+    mode = Knob(_mode, "release", '"debug" keeps the assert statements of kernels', keyed=True)
+
+    deterministic = Knob(_anything, DeterministicMode.NOT_GUARANTEED,
+                         "any other value: sum gradients in a fixed order, on one thread")  # fmt: skip
+
+    # Warp's names for what has another name here; scripts assign them
+    cache_kernels = Alias("kernel_cache")
+    kernel_cache_dir = Alias("cache_dir")
+    optimization_level = Alias("opt_level")
+    # Warp's knobs that have nothing to set here: they can be assigned and read back
+    quiet = Knob(_anything, False, _NO_EFFECT)
+    verify_fp = Knob(_anything, False, _NO_EFFECT)
+    verify_cuda = Knob(_anything, False, _NO_EFFECT)
+    verify_autograd_array_access = Knob(_anything, False, _NO_EFFECT)
+    print_launches = Knob(_anything, False, _NO_EFFECT)
+    log_level = Knob(_anything, 30, _NO_EFFECT)
+    enable_backward = Knob(_anything, True, _NO_EFFECT)
+    enable_cpu_blocks = Knob(_anything, False, _NO_EFFECT)
+    enable_vector_component_overwrites = Knob(_anything, True, _NO_EFFECT)
+    cpu_compiler_flags = Knob(_anything, None, _NO_EFFECT)
+    launch_array_access_mode = Knob(_anything, None, _NO_EFFECT)
+    legacy_scalar_return_types = Knob(_anything, False, _NO_EFFECT)
+    legacy_cpu_linker = Knob(_anything, False, _NO_EFFECT)
+    use_precompiled_headers = Knob(_anything, False, _NO_EFFECT)
+    load_module_max_workers = Knob(_anything, None, _NO_EFFECT)
+    default_grid_stride = Knob(_anything, None, _NO_EFFECT)
+    track_memory = Knob(_anything, False, _NO_EFFECT)
+    lineinfo = Knob(_anything, False, _NO_EFFECT)
 
     def __init__(self, environ: Mapping[str, str] | None = None):
         self._environ = os.environ if environ is None else environ
@@ -154,7 +217,7 @@ class Config:
         self.revision = 0  # counts the changes of keyed knobs: code made at another revision may differ
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_") and name not in (*self._knobs(), "revision"):
+        if not name.startswith("_") and name != "revision" and not isinstance(vars(Config).get(name), Knob | Alias):
             raise self._unknown(name)
         super().__setattr__(name, value)
 

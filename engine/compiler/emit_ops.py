@@ -12,11 +12,11 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from engine.compiler.types import Scalar
+from engine.compiler.types import Scalar, bfloat16_bits
 
 LLVM_TYPES = {
     "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "i8", "uint16": "i16",
-    "uint32": "i32", "uint64": "i64", "float16": "half", "float32": "float", "float64": "double",
+    "uint32": "i32", "uint64": "i64", "float16": "half", "float32": "float", "float64": "double", "bfloat16": "i16",
 }  # fmt: skip
 
 
@@ -41,7 +41,12 @@ def literal(t: Scalar, value: Any) -> str:
         value = int(value)
         return str(value - (1 << t.bits) if t.kind == "u" and value >> (t.bits - 1) else value)
     value = float(value)
+    if t.name == "bfloat16":
+        bits = int(bfloat16_bits(value))
+        return str(bits - 0x10000 if bits >> 15 else bits)
     if t.bits == 16:
+        if abs(value) >= 65520.0:
+            value = math.copysign(math.inf, value)
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if t.bits == 32 and not math.isnan(value):
         value = _single(value)
@@ -244,8 +249,15 @@ def cast(e: Emitter, source: Scalar, to: Scalar, v: str) -> str:
     """`cast` between any two scalar types; float16 goes through float32."""
     if source == to:
         return v
+    if source.name == "bfloat16":
+        wide = e.value(f"shl i32 {e.value(f'zext i16 {v} to i32')}, 16")
+        return cast(e, _FLOAT32, to, e.value(f"bitcast i32 {wide} to float"))
+    if to.name == "bfloat16":
+        return _to_bfloat16(e, cast(e, source, _FLOAT32, v))
     if source.kind == "f" and source.bits == 16 and to.name != "float32":
         v, source = e.value(f"fpext half {v} to float"), _FLOAT32
+    if to.name == "float16" and source.name != "float32":
+        v, source = cast(e, source, _FLOAT32, v), _FLOAT32
     a, b = LLVM_TYPES[source.name], LLVM_TYPES[to.name]
     if to.kind == "b":
         return e.value(f"fcmp une {a} {v}, {literal(source, 0.0)}" if source.is_float else f"icmp ne {a} {v}, 0")
@@ -261,6 +273,18 @@ def cast(e: Emitter, source: Scalar, to: Scalar, v: str) -> str:
     if to.bits < source.bits:
         return e.value(f"trunc {a} {v} to {b}")
     return e.value(f"{'sext' if source.kind == 'i' else 'zext'} {a} {v} to {b}")
+
+
+def _to_bfloat16(e: Emitter, v: str) -> str:
+    """float32 rounded to the nearest bfloat16, ties to even, in integer arithmetic; a NaN stays one."""
+    bits = e.value(f"bitcast float {v} to i32")
+    high = e.value(f"lshr i32 {bits}, 16")
+    odd = e.value(f"and i32 {high}, 1")
+    raised = e.value(f"add i32 {bits}, {e.value(f'add i32 {odd}, 32767')}")
+    rounded = e.value(f"lshr i32 {raised}, 16")
+    quiet = e.value(f"or i32 {high}, 64")
+    lost = e.value(f"fcmp uno float {v}, {v}")
+    return e.value(f"trunc i32 {e.value(f'select i1 {lost}, i32 {quiet}, i32 {rounded}')} to i16")
 
 
 _FLOAT32 = Scalar("float32", "f", 32)

@@ -16,7 +16,7 @@ from engine.compiler import emit_ops
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import ELEMENTWISE
-from engine.compiler.types import LocalArray, Path, Pointer, Scalar, Type, int64
+from engine.compiler.types import LocalArray, Path, Pointer, Scalar, Type, float32, int64
 from engine.errors import CompileError, InternalError
 
 DIMS_BYTES = 32  # the launch dimensions, before the slots
@@ -69,17 +69,11 @@ def check_features(fn: Function) -> None:
     for op in fn.body.walk():
         kind = op.kind
         reason = ""
-        if kind in ELEMENTWISE:
-            t = op.operands[0].type
-            if t.kind == "f" and t.bits == 16:  # type: ignore[attr-defined]
-                reason = "arithmetic on float16 is not supported yet: cast to float32 first"
-        elif kind == "cast":
-            a, b = op.operands[0].type, op.type
-            if b.name == "float16" and a.name not in ("float32", "float16"):  # type: ignore[attr-defined]
-                reason = f"cannot cast {a!r} to float16 yet: cast to float32 first"
-        elif kind == "atomic":
+        if kind in ELEMENTWISE or kind == "cast":
+            continue
+        if kind == "atomic":
             t = op.type
-            if t.kind == "b" or t.kind == "f" and (t.bits == 16 or op.attrs["op"] in ("and", "or", "xor")):  # type: ignore[attr-defined]
+            if t.kind == "b" or t.kind == "f" and op.attrs["op"] in ("and", "or", "xor"):  # type: ignore[attr-defined]
                 reason = f"atomic_{op.attrs['op']} is not defined on {t!r}"
         elif kind not in _STRUCTURE:
             raise InternalError(f"emit_thread has no rule for `{kind}`")
@@ -97,6 +91,7 @@ class _Thread:
         self.declarations: dict[str, str] = {}
         self.scopes: dict[Op, str] = {}
         self.metadata: list[str] = []
+        self.texts: dict[str, str] = {}
         self.counter = 0
         self.labels = 0
         self.indices: dict[tuple[int, int], str] = {}  # (ndim, axis) → this thread's index
@@ -122,6 +117,7 @@ class _Thread:
             "  %more = icmp slt i64 %i.next, %end",
             f"  br i1 %more, label %thread, label %done, !llvm.loop {self.thread_loop}",
             "done:",
+            *(["  call i32 @fflush(ptr null)"] if "fflush" in self.declarations else []),
             "  ret void",
             "}",
         ]
@@ -146,6 +142,8 @@ class _Thread:
 
     @staticmethod
     def memory_type(t: Type) -> str:
+        if isinstance(t, Pointer):
+            return "ptr"
         if isinstance(t, Pointer):
             return "ptr"
         return "i8" if t.kind == "b" else LLVM_TYPES[t.name]  # type: ignore[attr-defined]
@@ -267,6 +265,37 @@ class _Thread:
         slot, v = op.operands
         self.lines.append(f"  store {self.register_type(v.type)} {self.names[v]}, ptr {self.names[slot]}")
 
+    # text
+
+    def text(self, content: str) -> str:
+        """A constant string, ended by a zero byte."""
+        name = self.texts.get(content)
+        if name is None:
+            data = content.encode() + b"\0"
+            name = self.texts[content] = f"@text{len(self.texts)}"
+            coded = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
+            self.declarations[name] = f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{coded}"'
+        return name
+
+    def print(self, op: Op) -> None:
+        """One call of the C library's printf, which keeps the output of threads apart."""
+        values = []
+        for v in op.operands:
+            t: Scalar = v.type  # type: ignore[assignment]
+            if t.kind == "b":
+                shown = self.value(f"select i1 {self.names[v]}, ptr {self.text('True')}, ptr {self.text('False')}")
+                values.append(f"ptr {shown}")
+            else:
+                values.append(f"{LLVM_TYPES[t.name]} {self.names[v]}")
+        if op.attrs["to"] == "stderr":
+            function, types, to = "dprintf", "i32, ptr, ...", "i32 2, "
+        else:
+            function, types, to = "printf", "ptr, ...", ""
+            self.declarations["fflush"] = "declare i32 @fflush(ptr)"
+        self.declarations[function] = f"declare i32 @{function}({types})"
+        arguments = ", ".join([f"{to}ptr {self.text(op.attrs['format'])}", *values])
+        self.value(f"call i32 ({types}) @{function}({arguments})")
+
     # memory
 
     def local(self, op: Op) -> None:
@@ -300,17 +329,17 @@ class _Thread:
             return str(index.attrs["value"])
         return emit_ops.cast(self, t, int64, self.names[index])
 
-    def read(self, place: str, t: Scalar, scope: str) -> str:
-        if t.kind == "b":
+    def read(self, place: str, t: Scalar | Pointer, scope: str) -> str:
+        if isinstance(t, Scalar) and t.kind == "b":
             return self.value(f"icmp ne i8 {self.value(f'load i8, ptr {place}, align 1{scope}')}, 0")
-        return self.value(f"load {LLVM_TYPES[t.name]}, ptr {place}, align {t.size}{scope}")
+        return self.value(f"load {self.register_type(t)}, ptr {place}, align {t.size}{scope}")
 
-    def write(self, place: str, t: Scalar, v: str, scope: str) -> None:
-        if t.kind == "b":
+    def write(self, place: str, t: Scalar | Pointer, v: str, scope: str) -> None:
+        if isinstance(t, Scalar) and t.kind == "b":
             v = self.value(f"zext i1 {v} to i8")
         self.lines.append(f"  store {self.memory_type(t)} {v}, ptr {place}, align {t.size}{scope}")
 
-    def place(self, op: Op, t: Scalar) -> str:
+    def place(self, op: Op, t: Scalar | Pointer) -> str:
         """Address of the accessed scalar."""
         n, offset = op.attrs["ndim"], op.attrs["offset"]
         base = self.names[op.operands[0]]
@@ -325,17 +354,26 @@ class _Thread:
         return self.value(f"getelementptr inbounds i8, ptr {element}, i64 {offset}") if offset else element
 
     def load(self, op: Op) -> None:
-        t: Scalar = op.type  # type: ignore[assignment]
+        t: Scalar | Pointer = op.type  # type: ignore[assignment]
         self.names[op] = self.read(self.place(op, t), t, self.scopes.get(op.operands[0], ""))
 
     def store(self, op: Op) -> None:
         v = op.operands[-1]
-        t: Scalar = v.type  # type: ignore[assignment]
+        t: Scalar | Pointer = v.type  # type: ignore[assignment]
         self.write(self.place(op, t), t, self.names[v], self.scopes.get(op.operands[0], ""))
 
     def address(self, op: Op) -> None:
         p, offset = (self.names[v] for v in op.operands)
         self.names[op] = self.value(f"getelementptr i8, ptr {p}, i64 {offset}")
+
+    def local_pointer(self, op: Op) -> None:
+        self.names[op] = self.names[op.operands[0]]
+
+    def pointer_to_int(self, op: Op) -> None:
+        self.names[op] = self.value(f"ptrtoint ptr {self.names[op.operands[0]]} to i64")
+
+    def int_to_pointer(self, op: Op) -> None:
+        self.names[op] = self.value(f"inttoptr i64 {self.names[op.operands[0]]} to ptr")
 
     def atomic(self, op: Op) -> None:
         t: Scalar = op.type  # type: ignore[assignment]
@@ -343,8 +381,12 @@ class _Thread:
         v = self.names[op.operands[-1]]
         if name == "cas":
             old = self.exchange(place, t, self.names[op.operands[-2]], v)[0]
-        elif t.is_float and name in ("min", "max"):
+        elif t.is_float and (name in ("min", "max") or (t.bits == 16 and name != "exch")):
             old = self.update(place, t, v, name)
+        elif name == "exch" and t.name == "float16":
+            bits = self.value(f"bitcast half {v} to i16")
+            found = self.value(f"atomicrmw xchg ptr {place}, i16 {bits} monotonic, align 2")
+            old = self.value(f"bitcast i16 {found} to half")
         else:
             prefix = "f" if t.is_float else "u" if t.kind == "u" and name in ("min", "max") else ""
             word = "xchg" if name == "exch" else prefix + name
@@ -354,29 +396,39 @@ class _Thread:
     def exchange(self, place: str, t: Scalar, expected: str, new: str) -> tuple[str, str]:
         """Compare and swap: (old value, whether it was exchanged). Floats compare by their bits."""
         lt, it = LLVM_TYPES[t.name], f"i{t.bits}"
-        if t.is_float:
+        if lt != it and t.is_float:
             expected, new = (self.value(f"bitcast {lt} {x} to {it}") for x in (expected, new))
         pair = self.value(f"cmpxchg ptr {place}, {it} {expected}, {it} {new} monotonic monotonic, align {t.size}")
         old = self.value(f"extractvalue {{ {it}, i1 }} {pair}, 0")
         done = self.value(f"extractvalue {{ {it}, i1 }} {pair}, 1")
-        return (self.value(f"bitcast {it} {old} to {lt}") if t.is_float else old), done
+        return (self.value(f"bitcast {it} {old} to {lt}") if lt != it else old), done
 
     def update(self, place: str, t: Scalar, v: str, name: str) -> str:
         """Float min and max have no instruction: repeat a compare and swap until no other thread came between."""
         lt = LLVM_TYPES[t.name]
         memory = self.new_name()
         self.entry.append(f"  {memory} = alloca {lt}")
-        first = self.value(f"load atomic {lt}, ptr {place} monotonic, align {t.size}")
+        it = f"i{t.bits}"
+        first = self.value(f"load atomic {it}, ptr {place} monotonic, align {t.size}")
+        if lt != it:
+            first = self.value(f"bitcast {it} {first} to {lt}")
         self.lines.append(f"  store {lt} {first}, ptr {memory}")
         again, done = self.label("swap"), self.label("swapped")
         self.jump(again)
         self.start(again)
         old = self.value(f"load {lt}, ptr {memory}")
-        found, ok = self.exchange(place, t, old, emit_ops.TABLE[name](self, t, [old, v]))
+        found, ok = self.exchange(place, t, old, self.combined(name, t, old, v))
         self.lines.append(f"  store {lt} {found}, ptr {memory}")
         self.branch(ok, done, again)
         self.start(done)
         return old
+
+    def combined(self, name: str, t: Scalar, old: str, v: str) -> str:
+        """What an atomic leaves behind; 16-bit floats are computed in float32."""
+        if t.bits > 16:
+            return emit_ops.TABLE[name](self, t, [old, v])
+        wide = [emit_ops.cast(self, t, float32, x) for x in (old, v)]
+        return emit_ops.cast(self, float32, t, emit_ops.TABLE[name](self, float32, wide))
 
     # control flow
 
@@ -478,5 +530,7 @@ _STRUCTURE: dict[str, Callable[[_Thread, Op], Any]] = {
     "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "slot": _T.slot,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
-    "while": _T.while_, "index": lambda e, op: None, "condition": lambda e, op: None,
+    "while": _T.while_, "print": _T.print, "local_pointer": _T.local_pointer, "pointer_to_int": _T.pointer_to_int,
+    "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None,
+    "custom": lambda e, op: e.region(op.regions[0]), "condition": lambda e, op: None,
 }  # fmt: skip

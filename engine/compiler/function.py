@@ -3,33 +3,97 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from engine.compiler import types
 from engine.compiler.ir import Function
+from engine.compiler.modules import Module, get_module
 from engine.compiler.source import Source
 
 
 class Func:
-    """What `@func` makes. Reads no source until a kernel calls it; one HIR function per tuple of argument types."""
+    """What `@func` makes. Reads no source until a kernel calls it; one HIR function per combination of argument types.
 
-    def __init__(self, fn: Callable[..., Any], name: str = ""):
+    `overloads` are the functions of this name with other parameter types, this one included, in order of definition.
+    """
+
+    annotates_functions = True  # `f: Function` takes a function, known while compiling
+
+    def __init__(self, fn: Callable[..., Any], name: str = "", module: Module | None = None):
         functools.update_wrapper(self, fn)
         self.fn = fn
-        self.name = name or fn.__name__
+        self.name = self.key = name or fn.__name__
+        self.module = module
         self.source = Source(fn)
         self.specialisations: dict[tuple[Any, ...], Function | None] = {}  # None while it is being lowered
+        self.overloads: list[Func] = [self]
+        self.gradient: Func | None = None  # set by `func_grad`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(self.overloads) > 1:
+            return self._for_python(args, kwargs).fn(*args, **kwargs)
         return self.fn(*args, **kwargs)
+
+    def _for_python(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Func:
+        """The overload that takes these Python values; the last definition where none is sure to."""
+        from engine.compiler.values import type_of
+
+        for one in self.overloads:
+            try:
+                bound = inspect.signature(one.fn).bind(*args, **kwargs)
+                names: dict[str, types.Type] = {}
+                notes = one.source.annotations
+                if all(n not in notes or types.matches(notes[n], type_of(v), names) for n, v in bound.arguments.items()):
+                    return one
+            except TypeError:
+                continue
+        return self
 
     def __repr__(self) -> str:
         return f"<func {self.name}>"
 
+    @functools.cached_property
+    def signature(self) -> tuple[str, ...]:
+        """The annotations of the parameters as text: what tells overloads from redefinitions."""
+        notes = self.fn.__annotations__
+        names = self.fn.__code__.co_varnames[: self.fn.__code__.co_argcount]
+        return tuple(_annotation_text(notes.get(name, Any)) for name in names)
 
-def func(fn: Callable[..., Any]) -> Func:
+    def join(self, other: Any) -> None:
+        """Makes this function an overload beside `other`, the function that its name meant until now."""
+        if isinstance(other, Func) and other.module is self.module and other.fn.__qualname__ == self.fn.__qualname__:
+            self.overloads = [f for f in other.overloads if f.signature != self.signature] + [self]
+            for one in self.overloads:
+                one.overloads = self.overloads
+
+
+def _annotation_text(note: Any) -> str:
+    if isinstance(note, str):
+        return note
+    try:
+        return repr(types.of_annotation(note))
+    except TypeError:
+        return repr(note)
+
+
+def func(fn: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None, inline: bool = True) -> Any:
     """Decorator: makes a Python function callable from kernels (and from other funcs).
 
-    Parameters without annotation take any type; the function is specialised for each tuple of types it is called with.
+    Parameters without annotation take any type; the function is specialised for each combination that it is called
+    with. A second function of the same name in the same scope, with other annotations, is an overload. name: how
+    messages call it. `module` and `inline` are accepted for scripts written for Warp.
     """
-    return Func(fn)
+    if fn is None:
+        return lambda f: _make(f, name, sys._getframe(1))
+    return _make(fn, name, sys._getframe(1))
+
+
+def _make(fn: Callable[..., Any], name: str | None, frame: Any) -> Func:
+    made = Func(fn, name or "", get_module(fn.__module__))
+    made.join(frame.f_locals.get(fn.__name__))
+    assert made.module is not None
+    made.module.functions[made.name] = made
+    return made

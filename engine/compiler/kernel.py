@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import sys
 import threading
+import typing
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from engine.compiler import types
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
-from engine.compiler.pipeline import compile_kernel, load_kernel
+from engine.compiler.modules import Module, get_module
+from engine.compiler.pipeline import Options, compile_kernel, load_kernel
 from engine.compiler.recall import note_key, recall, remember
 from engine.config import config
 from engine.errors import CompileError
@@ -21,13 +25,25 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """What `@kernel` makes. The source is read at the first launch, not at decoration."""
+    """What `@kernel` makes. The source is read at the first launch, not at decoration.
 
-    def __init__(self, fn: Callable[..., Any], shape: str = "thread"):
-        functools.update_wrapper(self, fn)
-        self.func = Func(fn)
-        self.name = fn.__name__
+    key: its name. module: the module of kernels that it belongs to. options: see `kernel`. fixed: parameter types that
+    take the place of the annotations (see `overload`). code_transformers: rewrite the syntax tree before it is typed.
+    """
+
+    def __init__(self, func: Callable[..., Any], key: str | None = None, module: Any = None,
+                 options: dict[str, Any] | None = None, shape: str = "thread",
+                 fixed: Sequence[types.Type] | None = None, code_transformers: Sequence[ast.NodeTransformer] = ()):  # fmt: skip
+        functools.update_wrapper(self, func)
+        self.fn = func
+        self.func = Func(func)
+        self.func.source.transformers = tuple(code_transformers)
+        self.name = self.key = key or func.__name__
+        self.module = module if isinstance(module, Module) else get_module(_module_name(func, module))
+        self.options = dict(options or {})
         self.shape = shape
+        self.fixed = fixed
+        self.overloads: dict[tuple[types.Type, ...], Kernel] = {}
         self.instances: dict[Any, Compiled] = {}
         self.launchers: dict[Any, Any] = {}  # what context.launch made of them, by device and argument types
         self._lock = threading.RLock()
@@ -51,7 +67,50 @@ class Kernel:
                     lineno=self.func.source.first_line,
                 )
             found.append((parameter.name, annotations[parameter.name]))
+        if self.fixed is not None:
+            found = [(name, t) for (name, _), t in zip(found, self.fixed, strict=True)]
         return found
+
+    @functools.cached_property
+    def optional(self) -> frozenset[str]:
+        """Array parameters that the kernel tests for truth: None may be passed for them."""
+        found: set[str] = set()
+        for node in ast.walk(self.func.source.tree):
+            tests: list[ast.expr] = []
+            if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+                tests = [node.test]
+            elif isinstance(node, ast.BoolOp):
+                tests = node.values
+            elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                tests = [node.operand]
+            found.update(test.id for test in tests if isinstance(test, ast.Name))
+        return frozenset(found)
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether some parameter takes its type from the argument."""
+        return not all(types.is_concrete(t) for _, t in self.params)
+
+    def specialised(self, arg_types: Sequence[types.Type]) -> Kernel:
+        """The kernel with these parameter types, made once."""
+        key = tuple(arg_types)
+        if key not in self.overloads:
+            self.overloads[key] = Kernel(self.fn, self.key, self.module, self.options, self.shape, key)
+        return self.overloads[key]
+
+    def preload(self) -> None:
+        """Compiles the kernel, or its overloads, where the argument types are known."""
+        from engine.compiler.target_host import host_target
+
+        for one in (self, *self.overloads.values()):
+            if not one.is_generic:
+                one.compile(tuple(t for _, t in one.params), host_target())
+
+    def forget(self) -> None:
+        """Drops what was compiled."""
+        self.instances.clear()
+        self.launchers.clear()
+        self.func.specialisations.clear()
 
     def lower(self, arg_types: Sequence[types.Type]) -> Function:
         """The HIR of the kernel for these argument types. Errors carry no frames of the compiler."""
@@ -60,28 +119,33 @@ class Kernel:
         except CompileError as error:
             raise error.with_traceback(None) from None
 
-    def compile(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled:
-        """Machine code for these argument types on `target`; made once."""
-        key = (arg_types, target.key, config.cache_key())
+    def compile(self, arg_types: tuple[types.Type, ...], target: Any, dense: tuple[int, ...] = ()) -> Compiled:
+        """Machine code for these argument types on `target`; made once.
+
+        `dense` are the array parameters whose last dimension has no gaps; the code holds for such arrays only.
+        """
+        key = (arg_types, target.key, config.cache_key(), dense)
         with self._lock:
             found = self.instances.get(key)
             if found is None:
-                found = self.instances[key] = self._recalled(arg_types, target) or self._made(arg_types, target)
+                options = Options.from_config(dense)
+                found = self._recalled(arg_types, target, options) or self._made(arg_types, target, options)
+                self.instances[key] = found
             return found
 
-    def _recalled(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled | None:
+    def _recalled(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled | None:
         """The machine code of an earlier run, if all that it was made from is unchanged."""
-        key = recall(self._note(arg_types, target))
-        return load_kernel(lambda: self.lower(arg_types), self.name, key, target) if key else None
+        key = recall(self._note(arg_types, target, options))
+        return load_kernel(lambda: self.lower(arg_types), self.name, key, target, options) if key else None
 
-    def _made(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled:
+    def _made(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled:
         hir = self.lower(arg_types)
-        made = compile_kernel(hir, target)
-        remember(self._note(arg_types, target), hir, made.key)
+        made = compile_kernel(hir, target, options)
+        remember(self._note(arg_types, target, options), hir, made.key)
         return made
 
-    def _note(self, arg_types: tuple[types.Type, ...], target: Any) -> str:
-        return note_key(self.func, arg_types, target.key, repr(config.cache_key()))
+    def _note(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> str:
+        return note_key(self.func, arg_types, target.key, repr(options), repr(config.cache_key()))
 
     @property
     def stages(self) -> Any:
@@ -97,16 +161,97 @@ class Kernel:
         return next(reversed(self.instances.values())).stages
 
 
-@overload
+def _module_name(fn: Callable[..., Any], module: Any) -> str:
+    return fn.__module__ if module in (None, "unique") else str(getattr(module, "__name__", module))
+
+
+# what `@kernel` takes; those without a comment are Warp's, and have no effect here
+OPTIONS = ("enable_backward", "fast_math", "mode", "max_unroll", "block_dim", "launch_bounds", "grid_stride", "fuse_fp",
+           "lineinfo", "optimization_level", "deterministic", "entry_point_abi", "cuda_output")  # fmt: skip
+
+
+@typing.overload
 def kernel(fn: Callable[..., Any]) -> Kernel: ...
-@overload
-def kernel(*, shape: str = "thread") -> Callable[[Callable[..., Any]], Kernel]: ...
-def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "thread") -> Any:
+@typing.overload
+def kernel(*, shape: str = "thread", module: Any = None, module_options: Any = None,
+           **options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...  # fmt: skip
+def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "thread", name: str | None = None, module: Any = None,
+           module_options: dict[str, Any] | None = None, **options: Any) -> Any:  # fmt: skip
     """Decorator: makes a Python function launchable over a grid of threads.
 
     Every parameter needs a type annotation; `Any` takes the type of the argument. shape: the form of CPU code,
-    "thread" (one thread after the other).
+    "thread" (one thread after the other). module: a name under which it is loaded and listed. Other options are those
+    of Warp's decorator (`OPTIONS`). Raises TypeError for an option that does not exist.
     """
     if shape != "thread":
         raise ValueError(f"shape must be 'thread', got {shape!r}")
-    return Kernel(fn, shape) if fn is not None else lambda f: Kernel(f, shape)
+    for option in options:
+        if option not in OPTIONS:
+            raise TypeError(f"kernel() has no option '{option}'")
+    chosen = {**(module_options or {}), **options}
+
+    def make(f: Callable[..., Any]) -> Kernel:
+        made = Kernel(f, name, module, chosen, shape)
+        made.module.kernels[made.key] = made
+        return made
+
+    return make(fn) if fn is not None else make
+
+
+def overload(kernel: Any, arg_types: Any = None) -> Any:
+    """The generic `kernel` for given parameter types: `overload(scale, [array(dtype=float), float])`.
+
+    `arg_types` is a sequence, or a dict by parameter name for those that are generic. As a decorator, `@overload def
+    scale(x: array(dtype=float), s: float): ...` names the types by the annotations of a function without a body.
+    """
+    if not isinstance(kernel, Kernel):
+        return _overload_stub(kernel, sys._getframe(1))
+    return kernel.specialised(_overload_types(kernel, arg_types))
+
+
+def _overload_types(kernel: Kernel, arg_types: Any) -> list[types.Type]:
+    params = kernel.params
+    if arg_types is None:
+        return [t for _, t in params]
+    if isinstance(arg_types, dict):
+        unknown = [name for name in arg_types if name not in dict(params)]
+        if unknown:
+            raise RuntimeError(f"kernel '{kernel.key}' has no parameter '{unknown[0]}'")
+        wanted = [types.of_annotation(arg_types[name]) if name in arg_types else t for name, t in params]
+    else:
+        if len(arg_types) != len(params):
+            raise RuntimeError(f"kernel '{kernel.key}' has {len(params)} parameters, {len(arg_types)} types are given")
+        wanted = [types.of_annotation(t) for t in arg_types]
+    bound: dict[str, types.Type] = {}
+    for (name, pattern), t in zip(params, wanted, strict=True):
+        if not types.matches(pattern, t, bound):
+            raise RuntimeError(f"parameter '{name}' of kernel '{kernel.key}' takes {pattern!r}, not {t!r}")
+    return wanted
+
+
+def _overload_stub(fn: Callable[..., Any], frame: Any) -> Kernel:
+    """Makes the kernel that the stub's name means for the stub's annotations; the name keeps its meaning."""
+    generic = frame.f_locals.get(fn.__name__, frame.f_globals.get(fn.__name__))
+    if not isinstance(generic, Kernel):
+        found = get_module(fn.__module__).kernels.get(fn.__name__)
+        if found is None:
+            raise RuntimeError(f"overload: there is no kernel '{fn.__name__}' before this function")
+        generic = found
+    annotations = Func(fn).source.annotations
+    generic.specialised(_overload_types(generic, {n: t for n, t in annotations.items() if n != "return"}))
+    return generic
+
+
+class Refused:
+    """A function that exists in Warp and has no meaning here: calling it, in a kernel or in Python, is an error."""
+
+    def __init__(self, name: str, reason: str):
+        self.__name__, self.refused = name, reason
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise CompileError(f"'{self.__name__}': {self.refused}")
+
+
+def func_native(snippet: str, *args: Any, **kwargs: Any) -> Callable[[Callable[..., Any]], Refused]:
+    """Warp's decorator for functions written in C++. They have no meaning here: using the function is an error."""
+    return lambda fn: Refused(fn.__name__, "device code is written in the kernel language only, not in C++")

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.compiler import library, types
+from engine.compiler import constants, library, types
+from engine.compiler.custom_gradients import func_grad, func_replay
 from engine.compiler.function import func
 from engine.compiler.kernel import kernel
-from engine.compiler.library import constructors, primitives
-from engine.compiler.library.registry import BUILTINS
+from engine.compiler.library import constructors, expectations, primitives
+from engine.compiler.library.expectations import EXPECTATIONS
+from engine.compiler.library.operators import OPERATORS
+from engine.compiler.library.derivatives import adjoint
+from engine.compiler.library.registry import BUILTINS, Builtin
 from engine.compiler.ops import ATOMICS
 from engine.compiler.types import (
+    bfloat16,
     bool_,
     float16,
     float32,
@@ -31,7 +36,7 @@ from engine.compiler.types import (
 from engine.compiler.values import names, struct
 
 __all__ = [
-    "array", "bool_", "constant", "float16", "float32", "float64", "func", "int8", "int16", "int32", "int64", "kernel",
+    "adjoint", "array", "bfloat16", "bool_", "constant", "float16", "float32", "float64", "func", "func_grad", "func_replay", "int8", "int16", "int32", "int64", "kernel",
     "library", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
 ]  # fmt: skip
 
@@ -52,10 +57,36 @@ class Intrinsic:
 
 tid = Intrinsic("tid", "Index of this thread, int32; `i, j = tid()` in a two-dimensional launch.")
 zeros = Intrinsic("zeros", "zeros(shape=8, dtype=vec3): a fixed array of this thread.")
-static = Intrinsic("static", "static(expression): evaluated by Python, once, while compiling.")
+static = constructors.static
+printf = Intrinsic("printf", 'printf("%d %f", i, x): prints numbers with a C format.')
 _ATOMICS = {f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an array element; gives the old value.")
             for name in ATOMICS}  # fmt: skip
-_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum"}  # Python's names are taken in the primitives module
+# Python's names are taken in the primitives module; `where` is Warp's name
+_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum", "where": "select"}
+_PYTHON = {"bool": bool_, "print": expectations.show, "handle": uint64, "float": float32, "int": int32}  # names of Python's that the language has too
+
+
+class _Ref:
+    """`ref[float32]`: the annotation of a function's parameter that reaches the caller's variable."""
+
+    intrinsic = __name__ = "ref"
+
+    def __getitem__(self, dtype: Any) -> types.Reference:
+        return types.Reference(types.of_annotation(dtype))
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError("ref is an annotation: ref[float32]")
+
+
+ref = _Ref()
+
+
+class fixedarray:
+    """`fixedarray(shape=(2, 3), dtype=float)`: the annotation of an array of this thread, which `zeros` makes."""
+
+    def __init__(self, dtype: Any = float, shape: Any = 1):
+        extents = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+        self.ir_type = types.LocalArray(types.of_annotation(dtype), extents)
 
 
 def constant(value: Any) -> Any:
@@ -77,11 +108,23 @@ def __getattr__(name: str) -> Any:
         return _ATOMICS[name]
     if name in vars(names):
         return getattr(names, name)
+    if name in _PYTHON:
+        return _PYTHON[name]
+    for table in (EXPECTATIONS, OPERATORS):
+        if name in table:
+            return table[name]
+    if name in vars(constants) and not name.startswith("_") and name not in ("math", "annotations"):
+        return getattr(constants, name)
     for module, kind in ((primitives, primitives.Primitive), (constructors, constructors.Constructor)):
         found = getattr(module, _SPELLED.get(name, name), None)
         if isinstance(found, kind):
             return found
     raise AttributeError(f"the kernel language has no '{name}'")
+
+
+def is_function(found: Any) -> bool:
+    """Whether it is a function of the language that has a meaning in kernels."""
+    return isinstance(found, Builtin | primitives.Primitive) or isinstance(getattr(found, "intrinsic", None), str)
 
 
 def __dir__() -> list[str]:

@@ -181,6 +181,10 @@ STRUCTURAL: dict[str, str] = {
     "store": "array, indices, value; attrs offset: first leaf to write when the value is only a part of the element",
     "atomic": "array, indices, value (cas: compare, value); attrs op, offset: the old value",
     "subarray": "array, leading indices: the view of the remaining dimensions",
+    "view": "array, operands as attrs dims says: an index for i (drops the dimension), start, count, step for r (keeps it)",
+    "local_view": "local array: it as an array, whose writes it sees",
+    "array_ptr": "array: address of its first element, uint64",
+    "array_at": "uint64 address, one int32 extent per dimension: the array without gaps that lies there",
     "field": "table; attrs name: that field as a planes array",
     "count": "table; attrs symbol: its extent, int32",
     "shape": "array; attrs dim: its extent, int32",
@@ -190,9 +194,17 @@ STRUCTURAL: dict[str, str] = {
     "index": "the current value of the loop variable; first op of a for body",
     "while": "regions condition (ends with `condition`), body; attrs exit as in for",
     "condition": "truth value: last op of a while's condition region",
+    "print": "scalars; attrs format: a C format, to: stdout or stderr. Truth values are shown as True and False by %s",
     "break": "leaves the innermost loop (HIR)",
     "continue": "next iteration of the innermost loop (HIR)",
     "return": "at most one value: leaves the function (before inlining)",
+    "local_pointer": "MIR: address of a local array",
+    "pointer_to_int": "MIR: pointer as uint64",
+    "int_to_pointer": "MIR: uint64 as pointer",
+    "custom": "the arguments of a function with its own gradient; region its body; attrs gradient, outputs (slots it sets), "
+              "MIR: args (parameter and path of each operand)",
+    "yield": "last op of a gradient function: the adjoints of its arguments",
+    "shadow": "an array's gradient, in the gradient of a function; MIR: of a pointer",
     "address": "MIR pointer, int64 bytes: pointer plus bytes (sub-arrays)",
 }  # fmt: skip
 
@@ -200,7 +212,7 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")
 COMPARISONS = frozenset(name for name, row in ELEMENTWISE.items() if row.result == "bool")
 EFFECTS = frozenset({
     "set", "local", "local_store", "store", "atomic", "if", "for", "while", "break", "continue", "return", "call",
-    "condition",
+    "condition", "print",
 })  # fmt: skip
 
 

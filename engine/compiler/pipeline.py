@@ -171,7 +171,8 @@ def function_digest(fn: Function) -> str:
     """Hash of a function's HIR and of all functions that it calls."""
     known = _digests.get(fn)
     if known is None:
-        known = _digests[fn] = digest(print_function(fn), *[function_digest(callee) for callee in fn.callees()])
+        kind = "" if fn.gradient is None else "with its own gradient"
+        known = _digests[fn] = digest(print_function(fn), kind, *[function_digest(callee) for callee in fn.callees()])
     return known
 
 
@@ -219,6 +220,23 @@ def compile_many(
     return [job.result() for job in pending]
 
 
+def compile_mir(
+    mir: Function, target: HostTarget | None = None, options: Options | None = None
+) -> Compiled:
+    """The machine code of a kernel that was made as MIR (gradients); cached under the MIR's own text."""
+    target = target or host_target()
+    options = options or Options.from_config()
+    key = digest("mir", print_function(mir), repr(options), target.key, compiler_version())
+    known = _compiled.get(key) or _from_cache(lambda: mir, mir.name, target, options, key, {})
+    if known is None:
+        verify(mir, "mir")
+        with _no_collection():
+            known = _link(mir, Stages(lambda: mir, mir.name, target, options), target, options, key, {}, keep=True)
+    known.stages.__dict__["mir"] = mir
+    with _lock:
+        return _compiled.setdefault(key, known)
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Passes make many objects and drop none: walking them all over and over would take longer than the passes."""
@@ -231,11 +249,13 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def load_kernel(hir: Callable[[], Function], name: str, key: str, target: HostTarget) -> Compiled | None:
+def load_kernel(
+    hir: Callable[[], Function], name: str, key: str, target: HostTarget, options: Options
+) -> Compiled | None:
     """The kernel stored under `key`, from memory or the cache folder; `hir` is called if its stages are looked at."""
     if len(passes) != len(BUILT_IN):
         return None
-    made = _compiled.get(key) or _from_cache(hir, name, target, Options.from_config(), key, {})
+    made = _compiled.get(key) or _from_cache(hir, name, target, options, key, {})
     if made is None:
         return None
     with _lock:
@@ -261,7 +281,14 @@ def _make(
 ) -> Compiled:
     stages = Stages(lambda: fn, fn.name, target, options)
     mir = stages.__dict__["mir"] = lower(fn, options, times)
-    symbol = symbol_of(fn.name)
+    return _link(mir, stages, target, options, key, times, keep)
+
+
+def _link(
+    mir: Function, stages: Stages, target: HostTarget, options: Options, key: str, times: dict[str, float], keep: bool
+) -> Compiled:
+    """From MIR to linked machine code, stored in the cache where `keep` says so."""
+    symbol = symbol_of(mir.name)
     clock = time.perf_counter()
     text = stages._known["llvm"] = emit(mir, symbol)
     times["emit"] = time.perf_counter() - clock
@@ -274,7 +301,7 @@ def _make(
     clock = time.perf_counter()
     (address,) = target.link(image, symbol)
     times["link"] = time.perf_counter() - clock
-    return Compiled(fn.name, key, address, layout, stages, times)
+    return Compiled(mir.name, key, address, layout, stages, times)
 
 
 _TYPES = {repr(t): t for t in (*SCALARS, pointer)}

@@ -90,7 +90,8 @@ def fingerprint(value: Any) -> str | None:
             return type_text(value)
         case Func():
             defaults = fingerprint(value.fn.__defaults__ or ())
-            return None if defaults is None else f"func {value.fn.__module__}:{value.fn.__qualname__} {defaults}"
+            kind = "func" if value.gradient is None else "func with its own gradient"
+            return None if defaults is None else f"{kind} {value.fn.__module__}:{value.fn.__qualname__} {defaults}"
         case Builtin() | LibraryFunction():
             return repr(value)
         case ModuleType():
@@ -113,7 +114,7 @@ def type_text(t: types.Type) -> str:
         case types.Table(name, fields):
             return f"table {name} {{{', '.join(f'{n}: {type_text(f)} [{s}]' for n, f, s in fields)}}}"
         case types.Array(dtype, ndim, layout):
-            return f"array {type_text(dtype)} {ndim} {layout}"
+            return f"{type(t).__name__} {type_text(dtype)} {ndim} {layout}"
     return repr(t)
 
 

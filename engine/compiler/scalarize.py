@@ -17,8 +17,10 @@ from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import ELEMENTWISE
 from engine.compiler.types import (
     Array,
+    IndexedArray,
     LocalArray,
     Path,
+    Pointer,
     Scalar,
     Struct,
     Table,
@@ -26,11 +28,13 @@ from engine.compiler.types import (
     Type,
     bool_,
     components,
+    float32,
     int32,
     int64,
     leaves,
     memory_layout,
     pointer,
+    uint64,
     void,
 )
 from engine.errors import InternalError
@@ -54,6 +58,10 @@ def dense_stride(t: Type) -> int:
     if t.layout == "planes":
         return leaves(t.dtype)[0][1].size  # type: ignore[union-attr]
     return memory_layout(t.dtype, t.layout)[1]
+
+
+def _is_half(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.kind == "f" and t.bits == 16
 
 
 class _Scalarizer:
@@ -130,14 +138,24 @@ class _Scalarizer:
 
     def elementwise(self, op: Op) -> Leaves:
         values, kind, loc, t = self.values, op.kind, op.loc, op.type
+        scalar = t if type(t) is Scalar else self.leaves(t)[0][1]
+        given = op.operands[0].type
+        if scalar.size == 2 and scalar.kind == "f" or scalar is bool_ and _is_half(given):  # type: ignore[attr-defined]
+            return [self.wide(kind, scalar, row) for row in zip(*[values[v] for v in op.operands], strict=True)]
         if type(t) is Scalar:
             new = Op(kind, t, tuple([values[v][0] for v in op.operands]), None, (), loc)
             self.out.append(new)
             return [new]
-        scalar = self.leaves(t)[0][1]
         result = [Op(kind, scalar, row, None, (), loc) for row in zip(*[values[v] for v in op.operands], strict=True)]
         self.out += result
         return result
+
+    def wide(self, kind: str, t: Type, operands: tuple[Op, ...]) -> Op:
+        """A primitive on 16-bit floats: computed in float32, then rounded, the same on every target."""
+        result = self.emit(
+            kind, bool_ if t is bool_ else float32, tuple([self.emit("cast", float32, (v,)) for v in operands])
+        )
+        return result if t is bool_ else self.emit("cast", t, (result,))
 
     def constant(self, op: Op) -> Leaves:
         return [self.const(op.type, op.attrs["value"])]  # type: ignore[arg-type]
@@ -210,6 +228,9 @@ class _Scalarizer:
     def is_index(self, index: Op, k: int) -> Op:
         return self.emit("eq", bool_, (index, self.const(index.type, k)))  # type: ignore[arg-type]
 
+    def print(self, op: Op) -> None:
+        self.emit("print", void, tuple([self.one(v) for v in op.operands]), op.attrs)
+
     # locals
 
     def slot(self, op: Op) -> Leaves:
@@ -255,6 +276,8 @@ class _Scalarizer:
         n = t.ndim
         value = self.values[array]
         indices = tuple([self.values[v][0] for v in op.operands[1 : 1 + n]])
+        if isinstance(t, IndexedArray):
+            indices = self.positions(value[-3 * n : -2 * n], indices)
         strides = tuple(value[-n:])
         name = self.names.get(array, "")
         offsets, _, _ = memory_layout(t.dtype, t.layout)
@@ -270,6 +293,14 @@ class _Scalarizer:
             ((value[k], *indices, *self.plane_strides(strides, scalars[0], scalars[k])), attrs)
             for k in range(first, first + count)
         ]
+
+    def positions(self, lists: Leaves, indices: tuple[Op, ...]) -> tuple[Op, ...]:
+        """What the index lists of an indexed array make of the first `len(indices)` indices; lists have no gaps."""
+        attrs = {"ndim": 1, "offset": 0, "array": "indices", "layout": "aos"}
+        step = self.const(int64, int32.size)
+        return tuple(
+            [self.emit("load", int32, (p, i, step), attrs) for p, i in zip(lists[: len(indices)], indices, strict=True)]
+        )
 
     def plane_strides(self, strides: tuple[Op, ...], first: Type, leaf: Type) -> tuple[Op, ...]:
         """Strides are those of plane 0; a plane of wider or narrower scalars is proportionally longer or shorter."""
@@ -320,16 +351,79 @@ class _Scalarizer:
         shapes, strides = value[-2 * n : -n], value[-n:]
         scalars: list[Type] = [s for _, s in self.leaves(t.dtype)] if t.layout == "planes" else [int64]
         moved: dict[int, Op] = {}  # bytes to add, by the scalar's size: all planes of one width move alike
+        indices = tuple([self.one(v) for v in op.operands[1:]])
+        lists = value[-3 * n : -2 * n] if isinstance(t, IndexedArray) else []
+        if lists:
+            indices = self.positions(lists, indices)
         pointers = []
-        for p, scalar in zip(value[: -2 * n], scalars, strict=True):
+        for p, scalar in zip(value[: len(scalars)], scalars, strict=True):
             size: int = scalar.size  # type: ignore[attr-defined]
             if size not in moved:
                 own = self.plane_strides(tuple(strides), scalars[0], scalar)
-                moved[size] = self.byte_offset([self.one(v) for v in op.operands[1:]], own[:lead])
+                moved[size] = self.byte_offset(indices, own[:lead])
             pointers.append(self.emit("address", pointer, (p, moved[size])))
-        return [*pointers, *shapes[lead:], *strides[lead:]]
+        return [*pointers, *lists[lead:], *shapes[lead:], *strides[lead:]]
 
-    def byte_offset(self, indices: list[Op], strides: tuple[Op, ...]) -> Op:
+    def view(self, op: Op) -> Leaves:
+        """A view: the pointer moved to its first element, and the extents and strides of the dimensions that are kept."""
+        array = op.operands[0]
+        t = array.type
+        assert isinstance(t, Array)
+        self.inherit_name(op, array)
+        value, n = self.values[array], t.ndim
+        strides = value[-n:]
+        given = [self.one(v) for v in op.operands[1:]]
+        first: list[Op] = []
+        shape: list[Op] = []
+        kept: list[Op] = []
+        for kind, stride in zip(op.attrs["dims"], strides, strict=True):
+            first.append(given.pop(0))
+            if kind == "r":
+                shape.append(given.pop(0))
+                step = self.emit("cast", int64, (given.pop(0),))
+                kept.append(self.emit("mul", int64, (step, stride)))
+        scalars: list[Type] = [s for _, s in self.leaves(t.dtype)] if t.layout == "planes" else [int64]
+        pointers = []
+        moved: dict[int, Op] = {}
+        for p, scalar in zip(value[: -2 * n], scalars, strict=True):
+            size: int = scalar.size  # type: ignore[attr-defined]
+            if size not in moved:
+                moved[size] = self.byte_offset(first, self.plane_strides(tuple(strides), scalars[0], scalar))
+            pointers.append(self.emit("address", pointer, (p, moved[size])))
+        return [*pointers, *shape, *kept]
+
+    def local_view(self, op: Op) -> Leaves:
+        """A local array seen as an array: one plane for each leaf, without gaps."""
+        local = op.operands[0]
+        t = local.type
+        assert isinstance(t, LocalArray)
+        self.names[op] = self.names.get(local, "")
+        pointers = []
+        for piece in self.values[local]:
+            piece.attrs["exposed"] = True  # loads and stores may reach it
+            pointers.append(self.emit("local_pointer", pointer, (piece,)))
+        step: int = self.leaves(t.dtype)[0][1].size  # type: ignore[attr-defined]
+        strides = []
+        for extent in reversed(t.shape):
+            strides.append(self.const(int64, step))
+            step *= extent
+        return [*pointers, *[self.const(int32, n) for n in t.shape], *reversed(strides)]
+
+    def array_ptr(self, op: Op) -> Leaves:
+        return [self.emit("pointer_to_int", uint64, (self.values[op.operands[0]][0],))]
+
+    def array_at(self, op: Op) -> Leaves:
+        t = op.type
+        assert isinstance(t, Array)
+        at = self.emit("int_to_pointer", pointer, (self.one(op.operands[0]),))
+        shape = [self.one(v) for v in op.operands[1:]]
+        strides = [self.const(int64, memory_layout(t.dtype, t.layout)[1])]
+        for extent in reversed(shape[1:]):
+            wide = self.emit("cast", int64, (extent,))
+            strides.insert(0, self.emit("mul", int64, (wide, strides[0])))
+        return [at, *shape, *strides]
+
+    def byte_offset(self, indices: tuple[Op, ...], strides: tuple[Op, ...]) -> Op:
         total: Op | None = None
         for index, stride in zip(indices, strides, strict=True):
             wide = index if index.type is int64 else self.emit("cast", int64, (index,))
@@ -382,6 +476,30 @@ class _Scalarizer:
         new.regions = tuple([self.region(r) for r in op.regions])
         self.out.append(new)
 
+    def custom(self, op: Op) -> None:
+        """A function with its own gradient: its arguments leaf by leaf. Tables and local arrays have no leaves here."""
+        args: list[tuple[int, Path]] = []
+        operands: list[Op] = []
+        for k, v in enumerate(op.operands):
+            if not isinstance(v.type, Table | LocalArray):
+                args += [(k, path) for path, _ in self.leaves(v.type)]
+                operands += self.values[v]
+        outputs = tuple([leaf for slot in op.attrs["outputs"] for leaf in self.values[slot]])
+        new = Op("custom", void, tuple(operands), {**op.attrs, "outputs": outputs, "args": tuple(args)}, (), op.loc)
+        new.regions = (self.region(op.regions[0]),)
+        self.out.append(new)
+
+    def yields(self, op: Op) -> None:
+        """The end of a gradient function: the adjoints of its arguments, leaf by leaf."""
+        kept = [v for v in op.operands if not isinstance(v.type, Table | LocalArray)]
+        self.emit("yield", void, tuple([leaf for v in kept for leaf in self.values[v]]))
+
+    def shadow(self, op: Op) -> Leaves:
+        """The gradient of an array: other pointers, the same shape and strides."""
+        return [
+            self.emit("shadow", pointer, (v,)) if isinstance(v.type, Pointer) else v for v in self.values[op.operands[0]]
+        ]
+
     def index(self, op: Op) -> Leaves:
         return [self.emit("index", op.type, (), op.attrs)]
 
@@ -400,7 +518,9 @@ _HANDLERS: dict[
     "make": _S.make, "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at,
     "insert_at": _S.insert_at, "slot": _S.slot, "get": _S.get, "set": _S.set, "local": _S.local,
     "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
-    "atomic": _S.atomic, "subarray": _S.subarray, "field": _S.field, "count": _S.count, "shape": _S.shape,
-    "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "condition": _S.condition,
-    "break": _S.leave, "continue": _S.leave, "return": _S.leave,
+    "atomic": _S.atomic, "subarray": _S.subarray, "view": _S.view, "local_view": _S.local_view,
+    "array_ptr": _S.array_ptr, "array_at": _S.array_at, "field": _S.field, "count": _S.count, "shape": _S.shape,
+    "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "custom": _S.custom,
+    "shadow": _S.shadow, "yield": _S.yields, "condition": _S.condition,
+    "print": _S.print, "break": _S.leave, "continue": _S.leave, "return": _S.leave,
 }  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.compiler.ir import Op
 from engine.compiler.ops import fold
-from engine.compiler.types import Scalar, bool_
+from engine.compiler.types import Scalar, bfloat16, bool_
 
 
 def fold_op(kind: str, op: Op, values: list[Any], source: Any) -> Any:
@@ -21,6 +21,8 @@ def fold_op(kind: str, op: Op, values: list[Any], source: Any) -> Any:
     if kind == "select":
         return values[1] if values[0] else values[2]
     if kind == "bitcast":
+        if "bfloat16" in (source.name, op.type.name):  # type: ignore[attr-defined]
+            return None
         return np.array(values[0], source.numpy).view(op.type.numpy).item()  # type: ignore[attr-defined]
     if kind == "cast":
         return cast_constant(values[0], op.type)  # type: ignore[arg-type]
@@ -38,6 +40,8 @@ def cast_constant(value: Any, to: Scalar) -> Any:
         if isinstance(value, int) and abs(value) >= 2**53:
             return None
         with np.errstate(all="ignore"):
+            if to.bits == 16:  # through float32, as at run time
+                return float(np.float16(np.float32(value))) if to.name == "float16" else float(bfloat16(np.float32(value)))
             return to.numpy.type(value).item()
     low, high = to.range
     if isinstance(value, float):

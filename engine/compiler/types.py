@@ -6,10 +6,11 @@ is cut into scalars; the scalariser, the launch packer and the memory layout all
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -40,11 +41,42 @@ class Scalar(Type):
         return self.name
 
     def __call__(self, value: Any = 0) -> Any:
-        return self.numpy.type(value)
+        if self.is_int and not isinstance(value, np.generic):
+            whole = int(value)
+            low, high = self.range
+            return self.numpy.type(whole if low <= whole <= high else (whole - low) % (high - low + 1) + low)
+        if self.name == "bfloat16":
+            return BFloat16(value)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.numpy.type(value)
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __instancecheck__(self, value: Any) -> bool:
+        """`isinstance(x, float32)`: whether `x` is a scalar of exactly this type."""
+        if self.name == "bfloat16":
+            return isinstance(value, BFloat16)
+        return isinstance(value, np.generic) and value.dtype == self.numpy
 
     @property
     def numpy(self) -> np.dtype:
         return _NUMPY[self]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """What makes `np.dtype(float32)` work."""
+        return _NUMPY[self]
+
+    __numpy_dtype__ = dtype
+    _length_: ClassVar[int] = 1
+    _shape_: ClassVar[tuple[int, ...]] = ()
+
+    @property
+    def _type_(self) -> Any:
+        """The ctypes type of a component, by the name under which code written for Warp asks for it."""
+        return _CTYPES[self.name]
 
     @property
     def size(self) -> int:
@@ -71,10 +103,45 @@ bool_ = Scalar("bool", "b", 1)
 int8, int16, int32, int64 = (Scalar(f"int{b}", "i", b) for b in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (Scalar(f"uint{b}", "u", b) for b in (8, 16, 32, 64))
 float16, float32, float64 = (Scalar(f"float{b}", "f", b) for b in (16, 32, 64))
-SCALARS = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64)
-_NUMPY = {s: np.dtype(s.name) for s in SCALARS}
-BY_NUMPY = {d: s for s, d in _NUMPY.items()}
+bfloat16 = Scalar("bfloat16", "f", 16)  # NumPy has no such type: its arrays show the bits as uint16
+SCALARS = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16)
+_NUMPY = {s: np.dtype("uint16" if s is bfloat16 else s.name) for s in SCALARS}
+BY_NUMPY = {d: s for s, d in _NUMPY.items() if s is not bfloat16}
+_CTYPES = {"bool": ctypes.c_bool, "float16": ctypes.c_uint16, "bfloat16": ctypes.c_uint16, "float32": ctypes.c_float,
+           "float64": ctypes.c_double, **{f"int{b}": getattr(ctypes, f"c_int{b}") for b in (8, 16, 32, 64)},
+           **{f"uint{b}": getattr(ctypes, f"c_uint{b}") for b in (8, 16, 32, 64)}}  # fmt: skip
 PYTHON = {int: int32, float: float32, bool: bool_}
+
+
+def bfloat16_bits(value: Any) -> Any:
+    """The bits of `value` (a number or an array) rounded from float32 to bfloat16, ties to even."""
+    bits = np.asarray(value, np.float32).view(np.uint32)
+    with np.errstate(over="ignore"):
+        rounded = (bits + (0x7FFF + ((bits >> np.uint32(16)) & np.uint32(1))).astype(np.uint32)) >> np.uint32(16)
+    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
+    is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+    return np.where(is_nan, quiet, rounded).astype(np.uint16)
+
+
+def bfloat16_numbers(bits: Any) -> Any:
+    """float32 numbers from the bits of bfloat16 ones."""
+    return (np.asarray(bits, np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+class BFloat16(float):
+    """A bfloat16 number in Python scope."""
+
+    __slots__ = ()
+    ir_type = bfloat16
+
+    def __new__(cls, value: Any = 0.0) -> BFloat16:
+        with np.errstate(over="ignore"):
+            return super().__new__(cls, float(bfloat16_numbers(bfloat16_bits(value))))
+
+    @property
+    def bits(self) -> int:
+        """The 16 bits that stand for the number in memory."""
+        return int(bfloat16_bits(float(self)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,6 +156,9 @@ class Void(Type):
 class Pointer(Type):
     """A raw address; appears in MIR only, as a leaf of an array."""
 
+    name: ClassVar[str] = "pointer"
+    size: ClassVar[int] = 8
+
     def __repr__(self) -> str:
         return "pointer"
 
@@ -99,7 +169,7 @@ void, pointer = Void(), Pointer()
 def _suffix(dtype: Scalar) -> str:
     """The letter that Warp's names give a component type: vec3 (float32), vec3d, vec3i …"""
     return {"float32": "", "float64": "d", "float16": "h", "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
-            "int16": "s", "uint16": "us", "int8": "b", "uint8": "ub", "bool": "bool"}[dtype.name]  # fmt: skip
+            "int16": "s", "uint16": "us", "int8": "b", "uint8": "ub", "bool": "bool", "bfloat16": "bf"}[dtype.name]  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,6 +258,17 @@ class Array(Type):
 
 
 @dataclass(frozen=True, repr=False)
+class IndexedArray(Array):
+    """An array seen through one list of int32 positions per dimension: element i is element indices[i] of the data.
+
+    A dimension without a list has the list 0, 1, 2, …, so that the type and the code do not depend on which are given.
+    """
+
+    def __repr__(self) -> str:
+        return f"indexed{super().__repr__()}"
+
+
+@dataclass(frozen=True, repr=False)
 class LocalArray(Type):
     """Fixed-size array private to one thread; passed by reference, never held by a mutable local."""
 
@@ -231,6 +312,25 @@ def _fields(table: Table) -> dict[str, tuple[Type, str]]:
     return {name: (dtype, symbol) for name, dtype, symbol in table.fields}
 
 
+@dataclass(frozen=True, repr=False)
+class Reference(Type):
+    """The annotation of a function's parameter whose assignments reach the caller's variable, element or field."""
+
+    is_value: ClassVar[bool] = False
+    used: ClassVar[bool] = False  # whether there is any in this process: looking for them takes time
+    dtype: Type
+
+    def __post_init__(self) -> None:
+        Reference.used = True
+
+    @property
+    def value_type(self) -> Type:
+        return self.dtype
+
+    def __repr__(self) -> str:
+        return f"ref[{self.dtype!r}]"
+
+
 Path = tuple[Any, ...]
 
 
@@ -250,12 +350,27 @@ def components(t: Type) -> tuple[Scalar, int] | None:
     return None
 
 
+def with_scalar(t: Type, dtype: Scalar) -> Type:
+    """A type like `t` with another component type."""
+    match t:
+        case Vector(_, n):
+            return Vector(dtype, n)
+        case Matrix(_, r, c):
+            return Matrix(dtype, r, c)
+        case Quat():
+            return Quat(dtype)
+        case Transform():
+            return Transform(dtype)
+    return dtype
+
+
 @cache
 def leaves(t: Type) -> tuple[tuple[Path, Scalar | Pointer], ...]:
     """The scalars that a value of type `t` consists of, in order, each with the path that leads to it.
 
     scalar: (). vector, matrix, quaternion, transform component k: (k,). struct field: ("f", …). tuple item: (i, …).
     array: ("data",) or, for planes, ("plane", k); then ("shape", d) int32 and ("stride", d) int64 bytes.
+    indexed array: the same, with ("index", d) pointers before the shape.
     table: ("field", name, "plane", k) and ("count", symbol) int32.
     """
     return tuple(_leaves(t))
@@ -278,6 +393,8 @@ def _leaves(t: Type) -> Iterator[tuple[Path, Scalar | Pointer]]:
             yield from ((("plane", k), pointer) for k in range(len(leaves(t.dtype))))
         else:
             yield ("data",), pointer
+        if isinstance(t, IndexedArray):
+            yield from ((("index", d), pointer) for d in range(t.ndim))
         yield from ((("shape", d), int32) for d in range(t.ndim))
         yield from ((("stride", d), int64) for d in range(t.ndim))
     elif isinstance(t, Table):
@@ -301,11 +418,12 @@ def memory_layout(t: Type, layout: str = "aos") -> tuple[tuple[int, ...], int, i
             end, align = end + size, max(align, a)
         size = -(-end // align) * align
     else:
-        flat = [leaf for _, leaf in leaves(t)]
-        if any(isinstance(leaf, Pointer) for leaf in flat):
-            raise TypeError(f"{t!r} cannot be an array element")
-        scalar = flat[0].size  # type: ignore[union-attr]
-        offsets, size, align = [k * scalar for k in range(len(flat))], scalar * len(flat), scalar
+        offsets, end, align = [], 0, 1
+        for _, leaf in leaves(t):  # of one size each, unless it is the descriptor of an array
+            end = -(-end // leaf.size) * leaf.size
+            offsets.append(end)
+            end, align = end + leaf.size, max(align, leaf.size)
+        size = -(-end // align) * align
     if layout == "rows":
         align = max(align, 16)
         size = next((s for s in ROW_SIZES if s >= size), -(-size // 64) * 64)
@@ -334,8 +452,13 @@ AnyFloat: Any = Generic("float", name="Float")
 def matches(pattern: Type, t: Type, bound: dict[str, Type] | None = None) -> bool:
     """Whether `t` fits the annotation `pattern`; names bound on the way are collected in `bound`."""
     if not isinstance(pattern, Generic):
-        if isinstance(pattern, Array) and isinstance(t, Array):
+        if isinstance(pattern, Array) and type(pattern) is type(t):
+            assert isinstance(t, Array)
             return (pattern.ndim, pattern.layout) == (t.ndim, t.layout) and matches(pattern.dtype, t.dtype, bound)
+        if isinstance(pattern, Reference):
+            return matches(pattern.dtype, t, bound)
+        if isinstance(pattern, Tuple) and isinstance(t, Tuple) and len(pattern.items) == len(t.items):
+            return all(matches(p, item, bound) for p, item in zip(pattern.items, t.items, strict=True))
         return pattern == t
     if not _kind_matches(pattern, t, bound):
         return False
@@ -358,6 +481,8 @@ def _kind_matches(pattern: Generic, t: Type, bound: dict[str, Type] | None) -> b
             return sizes[0] in (None, r) and sizes[1] in (None, c) and matches(dtype, d, bound)
         case ("quat", Quat(d)) | ("transform", Transform(d)):
             return matches(dtype, d, bound)
+        case "tuple", Tuple(items):
+            return all(matches(dtype, item, bound) for item in items)
         case "array", Array(d, n):
             return pattern.shape in ((), (None,), (n,)) and matches(dtype, d, bound)
     return False
@@ -368,8 +493,10 @@ def is_concrete(t: Type) -> bool:
     match t:
         case Generic():
             return False
-        case Array(dtype):
+        case Array(dtype) | Reference(dtype):
             return is_concrete(dtype)
+        case Tuple(items):
+            return all(map(is_concrete, items))
     return True
 
 
@@ -386,4 +513,17 @@ def of_annotation(annotation: Any) -> Type:
     t = getattr(annotation, "ir_type", None)
     if isinstance(t, Type):
         return t
+    if isinstance(annotation, TypeVar):
+        return Generic("any", name=annotation.__name__)
+    origin = get_origin(annotation)
+    if annotation is tuple:
+        return Generic("tuple")
+    if origin is tuple and len(get_args(annotation)) == 2 and get_args(annotation)[1] is Ellipsis:
+        return Generic("tuple", of_annotation(get_args(annotation)[0]))
+    if origin is tuple and get_args(annotation):
+        return Tuple(tuple(map(of_annotation, get_args(annotation))))
+    if origin is Annotated:
+        return of_annotation(get_args(annotation)[0])
+    if annotation is Callable or origin is Callable or getattr(annotation, "annotates_functions", False):
+        return Any_  # a function: known while compiling
     raise TypeError(f"{annotation!r} is not a type of the kernel language")

@@ -2,6 +2,23 @@
 
 from engine.context import device_cpu as device_cpu  # registers the cpu
 from engine.context.array import array
+from engine.context.array_exchange import (
+    device_from_torch,
+    device_to_torch,
+    from_dlpack,
+    from_jax,
+    from_torch,
+    to_dlpack,
+    to_jax,
+    to_torch,
+)
+from engine.context.array_indexed import (
+    indexedarray,
+    indexedarray1d,
+    indexedarray2d,
+    indexedarray3d,
+    indexedarray4d,
+)
 from engine.context.array_make import (
     array1d,
     array2d,
@@ -11,7 +28,6 @@ from engine.context.array_make import (
     copy,
     empty,
     empty_like,
-    from_dlpack,
     from_numpy,
     full,
     full_like,
@@ -22,10 +38,14 @@ from engine.context.array_make import (
 )
 from engine.context.device import Device, get_device, get_devices
 from engine.context.launch import Indirect, Launch, indirect, launch
+from engine.context.map import map
 from engine.context.table import Table, make_table, table
+from engine.context.tape import Tape
 
 __all__ = [
-    "Device", "Indirect", "Launch", "Table", "array", "array1d", "array2d", "array3d", "array4d", "clone", "copy",
-    "empty", "empty_like", "from_dlpack", "from_numpy", "full", "full_like", "get_device", "get_devices", "indirect",
-    "launch", "make_table", "ones", "ones_like", "table", "zeros", "zeros_like",
+    "Device", "Indirect", "Launch", "Table", "Tape", "array", "array1d", "array2d", "array3d", "array4d", "clone", "copy",
+    "device_from_torch", "device_to_torch", "empty", "empty_like", "from_dlpack",
+    "from_jax", "from_numpy", "from_torch", "full", "full_like", "get_device", "get_devices", "indexedarray",
+    "indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d", "indirect", "launch", "make_table", "map", "ones",
+    "ones_like", "table", "to_dlpack", "to_jax", "to_torch", "zeros", "zeros_like",
 ]  # fmt: skip

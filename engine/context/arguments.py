@@ -14,6 +14,7 @@ from engine.context import dtypes
 from engine.context.array import array
 from engine.errors import LaunchError
 
+BFLOAT16_MAX = float(types.bfloat16_numbers(0x7F7F))
 Params = Sequence[tuple[str, types.Type]]
 
 
@@ -33,16 +34,22 @@ def leaf_values(value: Any, kind: types.Type) -> list[Any]:
     if isinstance(kind, types.Struct):
         return [leaf for name, ftype in kind.fields for leaf in leaf_values(getattr(value, name), ftype)]
     if isinstance(kind, types.Array):
-        if getattr(value, "ir_type", None) != kind:
-            raise TypeError(f"expected {kind!r}, got {value!r}")
-        planes = len(types.leaves(kind.dtype)) if kind.layout == "planes" else 1
-        pointers = [value.ptr + k * value.plane_stride for k in range(planes)]
-        return [*pointers, *value.shape, *value.strides]
-    stored = dtypes.to_numpy(value, kind)
+        return dtypes.array_leaves(value, kind)
+    stored = dtypes.to_numpy(value, kind, flat=False)
     if stored.shape != dtypes.numpy_element(kind)[1]:
         raise TypeError(f"expected a {kind!r}, got {value!r}")
     flat: list[Any] = stored.ravel().tolist()
     return flat
+
+
+def with_missing(kernel: Any, args: Sequence[Any], device: Any) -> list[Any]:
+    """The arguments with an array of no elements for each None, where the kernel asks whether there is an array."""
+    found = []
+    for (name, wanted), arg in zip(kernel.params, args, strict=False):
+        if arg is None and isinstance(wanted, types.Array) and name in kernel.optional:
+            arg = array(dtype=wanted.dtype, ndim=wanted.ndim, layout=wanted.layout, device=device)
+        found.append(arg)
+    return [*found, *args[len(found) :]]
 
 
 def check(kernel: str, params: Params, args: Sequence[Any], device: Any) -> tuple[list[Any], list[types.Type]]:
@@ -71,7 +78,10 @@ def _check_one(
             raise LaunchError(kernel, name, _described(wanted), _seen(value), _hint(wanted, value))
         if isinstance(kind, types.Array | types.Table) and value.device is not device:
             raise LaunchError(kernel, name, f"memory of device '{device.name}'", f"memory of '{value.device.name}'")
-        wanted = dtypes.array_type(kind.dtype, kind.ndim, kind.layout) if isinstance(kind, types.Array) else kind
+        if isinstance(kind, types.Array):
+            wanted = dtypes.array_type(kind.dtype, kind.ndim, kind.layout, type(kind))
+        else:
+            wanted = kind
     if isinstance(wanted, types.Scalar):
         return _check_scalar(kernel, name, wanted, value), wanted
     if not isinstance(wanted, types.Array | types.Table):
@@ -107,13 +117,13 @@ def _check_scalar(kernel: str, name: str, wanted: types.Scalar, value: Any) -> A
             return whole
         raise LaunchError(kernel, name, f"{wanted!r} ({low} … {high})", str(whole))
     elif isinstance(value, int | float | np.integer | np.floating):
-        largest = float(np.finfo(wanted.numpy).max)
+        largest = BFLOAT16_MAX if wanted is types.bfloat16 else float(np.finfo(wanted.numpy).max)
         try:
             number = float(value)
         except OverflowError:
             number = math.nan
         if abs(number) <= largest or isinstance(value, float | np.floating) and not math.isfinite(number):
-            return number
+            return types.BFloat16(number) if wanted is types.bfloat16 else number
         raise LaunchError(kernel, name, f"{wanted!r} (-{largest:.9g} … {largest:.9g})", str(value))
     raise LaunchError(kernel, name, repr(wanted), _seen(value), _hint(wanted, value))
 

@@ -11,40 +11,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from engine.compiler import types
+from engine.context import array_foreign as foreign
 from engine.context import array_views as views
-from engine.context import dtypes
+from engine.context import dtypes, gradients
+from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
 from engine.context.memory import ALIGNMENT, Block
-from engine.errors import LaunchError
+from engine.errors import ArgumentError, LaunchError
 
 _NO_MEMORY = Block(0, 0, None)
 Values = list[Any]
 
 
-class array:
+class array(ArrayOperators):
     """A 1- to 4-dimensional array of scalars, vectors, matrices, quaternions, transforms or structs.
 
-    `array(data, dtype=, shape=, device=, copy=True, layout="aos")` takes lists, NumPy arrays, value objects or another
-    array. Without `dtype`, Python ints become int32, floats float32, and NumPy data keep their type; an (n, 3) float32
-    array with `dtype=vec3` has shape (n,). `copy=False` shares the memory of `data`, and raises TypeError where that is
-    impossible. Without `data` it is zero; without `data` and `shape` it is empty, which is what a kernel's annotation
-    `array(dtype=vec3)` means. Raises TypeError for data that do not fit, ValueError for a bad shape or an integer out
-    of range, DeviceError for an unknown device.
+    `array(data, dtype=, shape=, device=, copy=True, layout="aos")` takes lists, NumPy arrays, value objects, another
+    array, or an object with `__array_interface__` or `__cuda_array_interface__`. Without `dtype`, Python ints become
+    int32, floats float32, and NumPy data keep their type; an (n, 3) or (3 n,) float32 array with `dtype=vec3` has shape
+    (n,). `copy=False` shares the memory of `data`, and raises TypeError where that is impossible. Without `data` it is
+    zero; without `data` and `shape` it is empty, which is what a kernel's annotation `array(dtype=vec3)` means.
+
+    `array(ptr=, dtype=, shape=, strides=, capacity=, deleter=)` lies over foreign memory at an address. `deleter(ptr,
+    bytes)` is called when nothing refers to the memory any more; without one the caller keeps it alive. `pinned` is
+    accepted: host memory needs no pinning for the cpu.
+
+    Raises TypeError for data that do not fit, ValueError for a bad shape or an integer out of range, DeviceError for an
+    unknown device.
 
     Attributes: `dtype`, `shape`, `strides` (bytes), `ptr` (address of the first element, or of its plane 0),
     `plane_stride` (bytes from plane to plane), `device`, `layout`, `ir_type`.
     """
 
     __slots__ = (
-        "__weakref__", "block", "device", "dtype", "element", "ir_type", "plane_stride", "ptr", "shape", "strides",
-        "table",
+        "__weakref__", "block", "device", "differentiable", "dtype", "element", "ir_type", "plane_stride", "ptr",
+        "retain_grad", "shape", "strides", "table",
     )  # fmt: skip
 
+    makes_arrays = True  # in kernels, too: the front end knows the class by this
     dtype: Any
     element: types.Type
     ir_type: types.Array
@@ -55,39 +64,58 @@ class array:
     block: Block
     device: Device
     table: Callable[[], Any] | None  # weak reference to the table that this array is a field of, and moves with
+    indexed: ClassVar[Callable[[array, Any], Any]]  # makes an indexed array of an array and the lists; set by its module
 
-    def __init__(self, data: Any = None, dtype: Any = Any, shape: Any = None, device: Any = None, copy: bool = True,
-                 layout: str = "aos", ndim: int | None = None):  # fmt: skip
+    def __init__(self, data: Any = None, dtype: Any = Any, shape: Any = None, strides: Any = None,
+                 ptr: int | None = None, capacity: int | None = None, deleter: Callable[[int, int], None] | None = None,
+                 device: Any = None, pinned: bool = False, copy: bool = True, layout: str = "aos",
+                 ndim: int | None = None, requires_grad: bool = False, retain_grad: bool = False,
+                 grad: array | None = None):  # fmt: skip
+        self._build(data, dtype, shape, strides, ptr, capacity, deleter, device, copy, layout, ndim)
+        self.retain_grad = retain_grad
+        if requires_grad or grad is not None:
+            self.requires_grad = True
+        if grad is not None:
+            self.grad = grad
+
+    def _build(self, data: Any, dtype: Any, shape: Any, strides: Any, ptr: int | None, capacity: int | None,
+               deleter: Callable[[int, int], None] | None, device: Any, copy: bool, layout: str,
+               ndim: int | None) -> None:  # fmt: skip
         if layout not in types.LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(types.LAYOUTS)}, got {layout!r}")
-        if data is None and shape is None:
+        if ptr is not None:
+            self._over_pointer(ptr, dtype, shape, strides, capacity, deleter, get_device(device), layout)
+        elif data is None and shape is None:
             self._set_type(Any if dtype is None else dtype, 1 if ndim is None else ndim, layout)
             none = (0,) * self.ir_type.ndim
             self._set_memory(none, none, 0, 0, _NO_MEMORY, get_device("cpu" if device is None else device))
             return
-        if data is None:
+        elif data is None:
             extents = views.checked_shape(shape)
-            self._allocate(float if dtype in (Any, None) else dtype, extents, layout, get_device(device), zeroed=True)
+            kept = float if dtype in (Any, None) else dtype
+            self._allocate(kept, extents, layout, get_device(device), zeroed=True, strides=strides)
         elif isinstance(data, array):
             self._from_array(data, dtype, shape, device, copy, layout)
         else:
-            self._from_data(data, dtype, shape, get_device(device), copy, layout)
+            self._from_data(foreign.as_numpy(data), dtype, shape, get_device(device), copy, layout)
         if ndim not in (None, self.ndim):
             raise ValueError(f"ndim={ndim} was asked for, but the data have {self.ndim} dimensions")
 
-    def __class_getitem__(cls, dtype: Any) -> array:
-        """`array[float]` is the annotation `array(dtype=float)`."""
-        return cls(dtype=dtype)
+    def __class_getitem__(cls, given: Any) -> array:
+        """`array[float]` is the annotation `array(dtype=float)`, `array[float, 2]` the one with two dimensions."""
+        dtype, ndim = given if isinstance(given, tuple) else (given, 1)
+        return cls(dtype=dtype, ndim=dtypes.literal(ndim))
 
     # -- construction ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def allocate(cls, dtype: Any, shape: Any, layout: str = "aos", device: Any = None, zeroed: bool = True) -> array:
-        """New memory for `shape` elements, zero or uninitialised."""
+    def allocate(cls, dtype: Any, shape: Any, layout: str = "aos", device: Any = None, zeroed: bool = True,
+                 strides: Any = None) -> array:  # fmt: skip
+        """New memory for `shape` elements, zero or uninitialised; with `strides`, elements lie that far apart."""
         self = cls.__new__(cls)
         if layout not in types.LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(types.LAYOUTS)}, got {layout!r}")
-        self._allocate(dtype, views.checked_shape(shape), layout, get_device(device), zeroed)
+        self._allocate(dtype, views.checked_shape(shape), layout, get_device(device), zeroed, strides)
         return self
 
     @classmethod
@@ -111,25 +139,48 @@ class array:
                     device: Device) -> None:  # fmt: skip
         self.shape, self.strides, self.ptr, self.plane_stride = shape, strides, ptr, plane_stride
         self.block, self.device, self.table = block, device, None
+        self.differentiable = self.retain_grad = False
 
-    def _allocate(self, dtype: Any, shape: tuple[int, ...], layout: str, device: Device, zeroed: bool) -> None:
+    def _allocate(self, dtype: Any, shape: tuple[int, ...], layout: str, device: Device, zeroed: bool,
+                  strides: Any = None) -> None:  # fmt: skip
         self._set_type(dtype, len(shape), layout)
-        size = math.prod(shape) * self.element_stride
+        steps = views.contiguous_strides(shape, self.element_stride)
+        if strides is not None:
+            steps = views.checked_strides(strides, shape)
+        if any(step < 0 for step in steps):
+            raise NotImplementedError("Negative strides: allocate without them and take a view a[::-1]")
+        size = views.extent_bytes(shape, steps, self.element_stride)
         plane_stride = 0
         if layout == "planes":
             plane_stride = -(-size // ALIGNMENT) * ALIGNMENT
             size = plane_stride * len(types.leaves(self.element))
         block = device.alloc(size, zeroed)
-        strides = views.contiguous_strides(shape, self.element_stride)
-        self._set_memory(shape, strides, block.ptr, plane_stride, block, device)
+        self._set_memory(shape, steps, block.ptr, plane_stride, block, device)
+
+    def _over_pointer(self, ptr: int, dtype: Any, shape: Any, strides: Any, capacity: int | None,
+                      deleter: Callable[[int, int], None] | None, device: Device, layout: str) -> None:  # fmt: skip
+        """Lie over memory at an address; the caller answers for it."""
+        if shape is None or dtype in (Any, None):
+            raise ValueError("an array over a pointer needs dtype= and shape=")
+        if layout == "planes":
+            raise ValueError("an array over a pointer has the layout 'aos' or 'rows'")
+        extents = views.checked_shape(shape)
+        self._set_type(dtype, len(extents), layout)
+        steps = views.contiguous_strides(extents, self.element_stride)
+        if strides is not None:
+            steps = views.checked_strides(strides, extents)
+        needed = views.extent_bytes(extents, steps, self.element_stride)
+        if capacity is not None and needed > capacity:
+            raise ValueError(f"shape {extents} needs {needed} bytes, but the capacity is {capacity}")
+        size = needed if capacity is None else capacity
+        block = Block(ptr, size, None if deleter is None else foreign.Deleter(deleter, ptr, size))
+        self._set_memory(extents, steps, ptr, 0, block, device)
 
     def _from_array(self, data: array, dtype: Any, shape: Any, device: Any, copy: bool, layout: str) -> None:
         element = data.element if dtype in (Any, None) else dtypes.resolve(dtype)[1]
         home = data.device if device is None else get_device(device)
         if not copy and (element, layout, home) == (data.element, data.layout, data.device):
-            view = data if shape is None else data.reshape(shape)
-            self._set_type(data.dtype, view.ndim, layout)
-            self._set_memory(view.shape, view.strides, view.ptr, view.plane_stride, view.block, home)
+            self._like(data if shape is None else data.reshape(shape))
             return
         if not copy:
             raise TypeError(f"cannot share the memory of {data!r} as {element!r} in layout '{layout}' on {home.name}")
@@ -144,10 +195,11 @@ class array:
             return
         source = dtypes.to_numpy(data, element, layout)
         inner = source.ndim - len(dtypes.numpy_element(element, layout)[1])
-        outer = source.shape[:inner] or (1,)
-        extents = views.checked_shape(outer) if shape is None else views.reshaped(math.prod(outer), shape)
+        outer = views.checked_shape(source.shape[:inner] or (1,))
+        extents = outer if shape is None else views.reshaped(outer, shape)
         self._allocate(dtype, extents, layout, device, zeroed=False)
-        target = self.numpy()
+        dtypes.keep_arrays(self.block, data, element)
+        target = self._window(self.ptr, self.shape, self.strides)
         target[...] = source.reshape(target.shape)
 
     def _share(self, data: np.ndarray, dtype: Any, shape: Any, device: Device, layout: str) -> None:
@@ -174,9 +226,12 @@ class array:
         block = Block(ptr, data.nbytes, data)
         self._set_memory(extents, data.strides[:outer], ptr, step if layout == "planes" else 0, block, device)
         if shape is not None:
-            view = self.reshape(shape)
-            self.ir_type = view.ir_type
-            self._set_memory(view.shape, view.strides, ptr, view.plane_stride, block, device)
+            self._like(self.reshape(shape))
+
+    def _like(self, other: array) -> None:
+        """Be another view of the memory of `other`."""
+        self._set_type(other.dtype, other.ndim, other.layout)
+        self._set_memory(other.shape, other.strides, other.ptr, other.plane_stride, other.block, other.device)
 
     # -- facts -------------------------------------------------------------------------------------------------------
 
@@ -207,6 +262,21 @@ class array:
         return self.size * self.element_stride * planes
 
     @property
+    def capacity(self) -> int:
+        """Bytes from the first element to behind the last one."""
+        return views.extent_bytes(self.shape, tuple(map(abs, self.strides)), self.element_stride)
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the memory is page-locked for copies to a GPU; that of the cpu device never is."""
+        return False
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether no other element shares the block of memory."""
+        return self.nbytes >= self.block.nbytes
+
+    @property
     def is_contiguous(self) -> bool:
         return views.is_contiguous(self.shape, self.strides, self.element_stride)
 
@@ -220,13 +290,51 @@ class array:
     def __str__(self) -> str:
         return str(self.numpy())
 
+    # -- gradients ---------------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the array takes part in gradients: it then has a `grad`. Views inherit it."""
+        return self.differentiable
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.differentiable = bool(value)
+        if value:
+            gradients.ensure(self)
+        else:
+            gradients.drop(self)
+
+    @property
+    def grad(self) -> array | None:
+        """The gradient: an array of the same type over memory shaped like this one's, so that views share it."""
+        return gradients.gradient(self) if self.differentiable else None
+
+    @grad.setter
+    def grad(self, value: array | None) -> None:
+        self.differentiable = value is not None
+        if value is None:
+            gradients.drop(self)
+        else:
+            gradients.adopt(self, value)
+
     # -- host access -------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
         """The elements as NumPy: on the cpu a writable view of the same memory, elsewhere a copy.
 
-        Vectors add one inner dimension, matrices two; structs are records.
+        Vectors add one inner dimension, matrices two; structs are records. The view is read-only while a tape has
+        recorded the array: a change would go unnoticed.
         """
+        found = self._window(self.ptr, self.shape, self.strides)
+        if self.block.shadow is not None and gradients.is_watched(self):
+            found.flags.writeable = False
+        return found
+
+    def _written(self) -> np.ndarray:
+        """A view for the engine's own writes, which tapes get to know."""
+        if gradients.watcher is not None:
+            gradients.overwritten(self)
         return self._window(self.ptr, self.shape, self.strides)
 
     def _window(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
@@ -238,6 +346,17 @@ class array:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         return self.numpy().__array_interface__
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if not self.device.is_cuda:
+            raise AttributeError(f"the array is on device '{self.device.name}': it has no __cuda_array_interface__")
+        scalar, inner = dtypes.numpy_element(self.element, self.layout)
+        step = self.plane_stride if self.layout == "planes" else scalar.itemsize
+        strides = (*self.strides, *views.contiguous_strides(inner, step))
+        typestr = f"|V{scalar.itemsize}" if scalar.names is not None else scalar.str
+        return {"data": (self.ptr, False), "shape": (*self.shape, *inner), "strides": strides, "typestr": typestr,
+                "version": 3}  # fmt: skip
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.numpy().__dlpack__(**options)
@@ -255,19 +374,27 @@ class array:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        """An element (a Python number or value object) where every dimension is indexed, else a view."""
+        """An element (a Python number or value object) where every dimension is indexed, else a view.
+
+        Integers, slices, None and one ellipsis work as in NumPy. An int32 array as an index gives an indexed array:
+        several of them select the rows, columns … of each dimension by itself.
+        """
+        if key.__class__ is array or (key.__class__ is tuple and any(isinstance(part, array) for part in key)):
+            return array.indexed(self, key)
         offset, shape, strides = views.index(self.shape, self.strides, key)
         if shape:
             return self._view(shape, strides, self.ptr + offset)
         return dtypes.to_value(self._window(self.ptr + offset, (), ())[()], self.element)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        dtypes.keep_arrays(self.block, value, self.element)
         offset, shape, strides = views.index(self.shape, self.strides, key)
+        if gradients.watcher is not None:
+            gradients.assigned(self._view(shape, strides, self.ptr + offset) if shape else self, value)
         self._window(self.ptr + offset, shape, strides)[...] = self._converted(value)
 
     def _converted(self, value: Any) -> np.ndarray:
-        if isinstance(value, array):
-            value = value.numpy()
+        value = value.numpy() if hasattr(value, "ir_type") and hasattr(value, "numpy") else value
         scalar, inner = dtypes.numpy_element(self.element, self.layout)
         if inner and np.ndim(value) == 0:
             return dtypes.to_numpy(value, types.BY_NUMPY[scalar])  # one number for every component
@@ -275,56 +402,73 @@ class array:
 
     def fill_(self, value: Any) -> array:
         """Set every element to `value`: a number (for each component), a sequence of components, or a value object."""
-        self.numpy()[...] = self._converted(value)
+        dtypes.keep_arrays(self.block, value, self.element, self._is_whole)
+        self._written()[...] = self._converted(value)
         return self
 
     def zero_(self) -> array:
         """Set every byte of every element to zero."""
-        view = self.numpy()
+        view = self._written()
         view[...] = np.zeros((), view.dtype)
         return self
 
     def assign(self, values: Any) -> array:
         """Copy `values` (array, NumPy array or nested lists) into this array; raises ValueError for another shape."""
+        dtypes.keep_arrays(self.block, values, self.element, self._is_whole)
         source = self._converted(values)
-        target = self.numpy()
+        target = self._window(self.ptr, self.shape, self.strides)
         if source.shape != target.shape:
             raise ValueError(f"assign needs data of shape {target.shape}, got {source.shape}")
+        if gradients.watcher is not None:
+            gradients.assigned(self, values)
         target[...] = source
         return self
+
+    def to(self, device: Any) -> array:
+        """This array when it is on `device`, else a copy there."""
+        home = get_device(device)
+        if home is self.device:
+            return self
+        return array.allocate(self.dtype, self.shape, self.layout, home, zeroed=False).assign(self)
 
     # -- views -------------------------------------------------------------------------------------------------------
 
     def _view(self, shape: tuple[int, ...], strides: tuple[int, ...], ptr: int) -> array:
-        return array.over(self.dtype, self.layout, shape, strides, ptr, self.plane_stride, self.block, self.device)
+        view = array.over(self.dtype, self.layout, shape, strides, ptr, self.plane_stride, self.block, self.device)
+        view.differentiable = self.differentiable
+        return view
 
     def reshape(self, shape: Any, *more: int) -> array:
-        """A view with another shape of the same size (one extent may be -1); raises ValueError unless contiguous."""
-        extents = views.reshaped(self.size, (shape, *more) if more else shape)
+        """A view with another shape of the same size (one extent may be -1); raises ArgumentError unless contiguous."""
+        extents = views.reshaped(self.shape, (shape, *more) if more else shape)
         if not self.is_contiguous:
-            raise ValueError("only a contiguous array can be reshaped; use engine.clone(a) first")
+            raise ArgumentError("Reshaping non-contiguous arrays is unsupported; use engine.clone(a) first")
         return self._view(extents, views.contiguous_strides(extents, self.element_stride), self.ptr)
 
     def flatten(self) -> array:
         """A 1-d view of a contiguous array."""
-        return self.reshape(-1) if self.size else self.reshape(0)
+        return self.reshape(self.size)
 
     def transpose(self, axes: Any = None) -> array:
         """A view with the axes in another order; None reverses them."""
         return self._view(*views.transposed(self.shape, self.strides, axes), self.ptr)
 
     def view(self, dtype: Any) -> array:
-        """The same memory read as another element type of the same size. Raises LaunchError for planes and rows."""
+        """The same memory read as another element type of the same size.
+
+        Scalars may be read as vectors or matrices of the same scalar size when their last dimensions have that shape,
+        and the other way round. Raises TypeError for other sizes, LaunchError for planes and rows.
+        """
         kept, element = dtypes.resolve(dtype)
         if element == self.element:
             return self._view(self.shape, self.strides, self.ptr)
         if self.layout != "aos":
             expected = f"{self.element!r}: components of '{self.layout}' are not next to each other"
             raise LaunchError("array.view", "dtype", expected, repr(element), "clone it with layout='aos' first")
-        size, wanted = types.memory_layout(self.element)[1], types.memory_layout(element)[1]
-        if size != wanted:
-            raise ValueError(f"{element!r} has {wanted} bytes, but the elements have {size}")
-        return array.over(kept, "aos", self.shape, self.strides, self.ptr, 0, self.block, self.device)
+        shape, strides = dtypes.reinterpreted(self.shape, self.strides, self.element, element)
+        view = array.over(kept, "aos", shape, strides, self.ptr, 0, self.block, self.device)
+        view.differentiable = self.differentiable
+        return view
 
     def contiguous(self) -> array:
         """This array when it is contiguous, else a contiguous copy."""

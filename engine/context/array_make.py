@@ -8,6 +8,10 @@ import numpy as np
 
 from engine.context import dtypes
 from engine.context.array import array
+from engine.context.array_indexed import indexedarray
+from engine.errors import ArgumentError
+
+Source = array | indexedarray
 
 
 class ArrayOfRank:
@@ -26,86 +30,142 @@ class ArrayOfRank:
 array1d, array2d, array3d, array4d = (ArrayOfRank(ndim) for ndim in (1, 2, 3, 4))
 
 
-def empty(shape: Any, dtype: Any = float, device: Any = None, layout: str = "aos") -> array:
-    """A new array of `shape` with whatever the memory held."""
-    return array.allocate(dtype, shape, layout, device, zeroed=False)
+def _tracked(made: array, requires_grad: bool | None, retain_grad: bool = False, like: Any = None) -> array:
+    """`made` with gradients if they are asked for; None takes after the array `like`."""
+    if requires_grad or (requires_grad is None and getattr(like, "requires_grad", False)):
+        made.requires_grad = True
+    made.retain_grad = retain_grad
+    return made
 
 
-def zeros(shape: Any, dtype: Any = float, device: Any = None, layout: str = "aos") -> array:
-    """A new array of `shape` with all components 0."""
-    return array.allocate(dtype, shape, layout, device)
+def empty(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
+          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+    """A new array of `shape` with whatever the memory held; `strides` (bytes) leave gaps or turn the order around.
+
+    requires_grad: give it a gradient. retain_grad: keep that after the backward pass, also where the array is an
+    intermediate result. `n` is another name of `shape`.
+    """
+    made = array.allocate(dtype, n if shape is None else shape, layout, device, zeroed=False, strides=strides)
+    return _tracked(made, requires_grad, retain_grad)
 
 
-def ones(shape: Any, dtype: Any = float, device: Any = None, layout: str = "aos") -> array:
-    """A new array of `shape` with all components 1."""
-    return empty(shape, dtype, device, layout).fill_(1)
+def zeros(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
+          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+    """A new array of `shape` with all components 0; the gradient arguments are those of `empty`."""
+    made = array.allocate(dtype, n if shape is None else shape, layout, device, strides=strides)
+    return _tracked(made, requires_grad, retain_grad)
 
 
-def full(shape: Any, value: Any, dtype: Any = None, device: Any = None, layout: str = "aos") -> array:
-    """A new array of `shape` with every element `value`; without `dtype`, of the type that `array([value])` has."""
-    return empty(shape, dtypes.infer(value) if dtype is None else dtype, device, layout).fill_(value)
+def ones(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", pinned: bool = False,
+         requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+    """A new array of `shape` with all components 1; the gradient arguments are those of `empty`."""
+    return _tracked(empty(shape, dtype, device, layout, n=n).fill_(1), requires_grad, retain_grad)
 
 
-def empty_like(src: array, device: Any = None) -> array:
-    """A new contiguous array with the shape, dtype, layout and (unless given) device of `src`."""
-    return array.allocate(src.dtype, src.shape, src.layout, src.device if device is None else device, zeroed=False)
+def full(shape: Any, value: Any, dtype: Any = None, device: Any = None, layout: str = "aos",
+         pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False) -> array:  # fmt: skip
+    """A new array of `shape` with every element `value`.
+
+    Without `dtype`: that of a value object, int32 or float32 for numbers, a vector for a sequence of numbers and a
+    matrix for a sequence of these.
+    """
+    made = empty(shape, dtypes.element_of(value) if dtype in (None, Any) else dtype, device, layout).fill_(value)
+    return _tracked(made, requires_grad, retain_grad)
 
 
-def zeros_like(src: array, device: Any = None) -> array:
+def empty_like(src: Source, device: Any = None, pinned: bool = False, requires_grad: bool | None = None) -> array:
+    """A new contiguous array with the shape, dtype, layout and (unless given) device and requires_grad of `src`."""
+    home = src.device if device is None else device
+    return _tracked(array.allocate(src.dtype, src.shape, src.layout, home, zeroed=False), requires_grad, like=src)
+
+
+def zeros_like(src: Source, device: Any = None, pinned: bool = False, requires_grad: bool | None = None) -> array:
     """As `empty_like`, with all components 0."""
-    return array.allocate(src.dtype, src.shape, src.layout, src.device if device is None else device)
+    home = src.device if device is None else device
+    return _tracked(array.allocate(src.dtype, src.shape, src.layout, home), requires_grad, like=src)
 
 
-def ones_like(src: array, device: Any = None) -> array:
+def ones_like(src: Source, device: Any = None, pinned: bool = False, requires_grad: bool | None = None) -> array:
     """As `empty_like`, with all components 1."""
-    return empty_like(src, device).fill_(1)
+    return _tracked(empty_like(src, device, requires_grad=False).fill_(1), requires_grad, like=src)
 
 
-def full_like(src: array, value: Any, device: Any = None) -> array:
+def full_like(src: Source, value: Any, device: Any = None, pinned: bool = False,
+              requires_grad: bool | None = None) -> array:  # fmt: skip
     """As `empty_like`, with every element `value`."""
-    return empty_like(src, device).fill_(value)
+    return _tracked(empty_like(src, device, requires_grad=False).fill_(value), requires_grad, like=src)
 
 
-def clone(src: array, device: Any = None, layout: str | None = None) -> array:
-    """A contiguous copy of `src`, in its layout or another one."""
+def clone(src: Source, device: Any = None, layout: str | None = None, pinned: bool = False,
+          requires_grad: bool | None = None) -> array:  # fmt: skip
+    """A contiguous copy of `src`, in its layout or another one; a tape passes gradients through it."""
     target = src.device if device is None else device
-    return array.allocate(src.dtype, src.shape, layout or src.layout, target, zeroed=False).assign(src)
+    made = array.allocate(src.dtype, src.shape, layout or src.layout, target, zeroed=False)
+    return _tracked(made, requires_grad, like=src).assign(src)
 
 
-def copy(dest: array, src: array, dest_offset: int = 0, src_offset: int = 0, count: int = 0) -> None:
-    """Copy `src` into `dest`, converting layouts; with `count`, that many elements of 1-d arrays from the offsets on.
+def copy(dest: Source, src: Source, dest_offset: int = 0, src_offset: int = 0, count: int = 0,
+         stream: Any = None) -> None:  # fmt: skip
+    """Copy `src` into `dest`, converting layouts. With `count`, that many elements, in C order, from the offsets on.
 
-    Raises TypeError for different element types, ValueError when the shapes differ or a range leaves its array.
+    The ranges of one array may overlap. Raises TypeError for different element types, ValueError when the shapes differ
+    or a range leaves its array.
     """
     if dest.element != src.element:
         raise TypeError(f"copy needs equal element types, got {dest.element!r} from {src.element!r}")
-    if count or dest_offset or src_offset:
-        count = count or src.size - src_offset
-        dest = _part(dest, dest_offset, count)
-        src = _part(src, src_offset, count)
-    if dest.shape != src.shape:
-        raise ValueError(f"copy needs equal shapes, got {dest.shape} from {src.shape}")
-    dest.numpy()[...] = src.numpy()
+    part = bool(count or dest_offset or src_offset)
+    if not part and dest.shape == src.shape:
+        dest.assign(src)
+        return
+    count = count or src.size - src_offset
+    for whole, offset in ((dest, dest_offset), (src, src_offset)):
+        if offset < 0 or count < 0 or offset + count > whole.size:
+            raise ArgumentError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
+    if not (_is_line(dest) and _is_line(src)):
+        if not part:
+            raise ArgumentError(f"copy needs equal shapes, got {dest.shape} from {src.shape}")
+        _copy_flat(dest, src, dest_offset, src_offset, count)
+        return
+    assert isinstance(dest, array) and isinstance(src, array)
+    into, source = (a if a.ndim == 1 else a.flatten() for a in (dest, src))
+    into[dest_offset : dest_offset + count] = source[src_offset : src_offset + count]
 
 
-def _part(whole: array, offset: int, count: int) -> array:
-    if whole.ndim != 1 or offset < 0 or count < 0 or offset + count > len(whole):
-        raise ValueError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
-    part: array = whole[offset : offset + count]
-    return part
+def _is_line(whole: Source) -> bool:
+    """Whether the elements in C order are a view."""
+    return isinstance(whole, array) and (whole.ndim == 1 or whole.is_contiguous)
 
 
-def from_numpy(
-    data: np.ndarray, dtype: Any = None, shape: Any = None, device: Any = None, layout: str = "aos"
-) -> array:
-    """An array that shares the memory of `data` and keeps it alive; no copy.
+def _copy_flat(dest: Source, src: Source, dest_offset: int, src_offset: int, count: int) -> None:
+    """A range of elements in C order of arrays that have no flat view."""
+    inner = len(dtypes.numpy_element(src.element, src.layout)[1])
+    values = src.numpy()
+    values = values.reshape(-1, *values.shape[values.ndim - inner :])[src_offset : src_offset + count]
+    if isinstance(dest, indexedarray):
+        whole = dest.numpy()
+        whole.reshape(-1, *values.shape[1:])[dest_offset : dest_offset + count] = values
+        dest.assign(whole)
+        return
+    places = np.unravel_index(np.arange(dest_offset, dest_offset + count), dest.shape)
+    dest.numpy()[places] = values
 
-    `dtype` must be exactly what the bytes are: None means NumPy's own scalar type, vec3 needs (…, 3) float32.
-    Raises TypeError for any mismatch, and for memory that is read-only, unaligned, or not that of a cpu device.
+
+def from_numpy(data: np.ndarray, dtype: Any = None, shape: Any = None, device: Any = None, layout: str = "aos",
+               copy: bool = True) -> array:  # fmt: skip
+    """An array with the elements of `data`. `copy=False` shares its memory and keeps it alive.
+
+    Without `dtype`, the rows of 2-d data become vectors and those of 3-d data matrices; a dtype converts. With
+    `copy=False` dtype None means NumPy's own scalar type, and dtype must be exactly what the bytes are (vec3: (…, 3)
+    float32): TypeError for any mismatch, and for memory that is read-only, unaligned, or not that of a cpu device.
     """
-    return array(data, data.dtype if dtype is None else dtype, shape, device, copy=False, layout=layout)
+    if not isinstance(data, np.ndarray):
+        raise TypeError(f"from_numpy takes a NumPy array, got a {type(data).__name__}")
+    if dtype in (None, Any):
+        dtype = dtypes.elements_of(data) if copy and shape is None else data.dtype
+    return array(data, dtype, shape, device=device, copy=copy, layout=layout)
 
 
-def from_dlpack(source: Any, dtype: Any = None) -> array:
-    """An array that shares the memory of a CPU tensor of another library (anything with `__dlpack__`)."""
-    return from_numpy(np.from_dlpack(source), dtype, device="cpu")
+
+# in kernels these make fixed arrays of one thread: the front end knows them by this name
+for _function in (zeros, empty):
+    _function.intrinsic = "zeros"  # type: ignore[attr-defined]

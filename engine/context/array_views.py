@@ -6,6 +6,8 @@ import math
 import operator
 from typing import Any
 
+from engine.errors import ArgumentError
+
 MAX_DIMS = 4
 MAX_EXTENT = 2**31 - 1  # indices are int32
 
@@ -24,10 +26,27 @@ def checked_shape(shape: Any) -> Shape:
     """`shape` as a tuple of 1 to 4 extents; raises ValueError or TypeError naming what is wrong."""
     extents = integers(shape)
     if not 1 <= len(extents) <= MAX_DIMS:
-        raise ValueError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {extents}")
-    if any(extent < 0 or extent > MAX_EXTENT for extent in extents):
-        raise ValueError(f"extents are 0 to 2**31 - 1, got shape {extents}")
+        raise ArgumentError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {extents}")
+    if any(extent < 0 for extent in extents):
+        raise ArgumentError(f"Array shapes must be non-negative, got shape {extents}")
+    if any(extent > MAX_EXTENT for extent in extents):
+        raise ArgumentError(f"extents are 0 to 2**31 - 1, got shape {extents}")
     return extents
+
+
+def checked_strides(strides: Any, shape: Shape) -> Shape:
+    """`strides` as a tuple of one byte count per dimension; raises ValueError for another number of them."""
+    steps = integers(strides)
+    if len(steps) != len(shape):
+        raise ValueError(f"Invalid number of strides, expected {len(shape)} strides, got {len(steps)}")
+    return steps
+
+
+def extent_bytes(shape: Shape, strides: Shape, element: int) -> int:
+    """Bytes from the first to behind the last element of a view whose strides are not negative."""
+    if 0 in shape:
+        return 0
+    return element + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
 
 
 def contiguous_strides(shape: Shape, element: int) -> Shape:
@@ -48,20 +67,18 @@ def is_contiguous(shape: Shape, strides: Shape, element: int) -> bool:
 
 
 def index(shape: Shape, strides: Shape, key: Any) -> tuple[int, Shape, Shape]:
-    """(byte offset, shape, strides) of `array[key]` for integers, slices and one ellipsis, NumPy's basic indexing.
+    """(byte offset, shape, strides) of `array[key]` for integers, slices, None and one ellipsis: NumPy's basic indexing.
 
     Raises IndexError for an integer out of range or too many indices, TypeError for any other kind of index.
     """
-    keys = key if isinstance(key, tuple) else (key,)
-    if any(part is Ellipsis for part in keys):
-        at = next(i for i, part in enumerate(keys) if part is Ellipsis)
-        fill = len(shape) - len(keys) + 1
-        keys = (*keys[:at], *(slice(None),) * fill, *keys[at + 1 :])
-    if len(keys) > len(shape):
-        raise IndexError(f"too many indices: the array has {len(shape)} dimensions, got {len(keys)}")
-    keys += (slice(None),) * (len(shape) - len(keys))
-    offset, extents, steps = 0, [], []
-    for axis, (part, extent, stride) in enumerate(zip(keys, shape, strides, strict=True)):
+    keys = expanded(key, len(shape))
+    offset, extents, steps, axis = 0, [], [], 0
+    for part in keys:
+        if part is None:
+            extents.append(1)
+            steps.append(strides[axis] * shape[axis] if axis < len(shape) else strides[-1])
+            continue
+        extent, stride = shape[axis], strides[axis]
         if isinstance(part, slice):
             start, stop, step = part.indices(extent)
             length = len(range(start, stop, step))
@@ -70,29 +87,48 @@ def index(shape: Shape, strides: Shape, key: Any) -> tuple[int, Shape, Shape]:
             steps.append(step * stride)
         else:
             offset += _position(part, axis, extent) * stride
+        axis += 1
+    if len(extents) > MAX_DIMS:
+        raise IndexError(f"an array has at most {MAX_DIMS} dimensions, the view would have {len(extents)}")
     return offset, tuple(extents), tuple(steps)
+
+
+def expanded(key: Any, ndim: int) -> tuple[Any, ...]:
+    """`key` with one entry for each of `ndim` dimensions (and one for each None): the ellipsis filled, the rest added."""
+    keys = key if isinstance(key, tuple) else (key,)
+    used = sum(part is not None and part is not Ellipsis for part in keys)
+    if used > ndim:
+        raise IndexError(f"too many indices: the array has {ndim} dimensions, got {used}")
+    fill = (slice(None),) * (ndim - used)
+    at = next((i for i, part in enumerate(keys) if part is Ellipsis), None)
+    if at is None:
+        return (*keys, *fill)
+    if any(part is Ellipsis for part in keys[at + 1 :]):
+        raise IndexError("an index has at most one ellipsis")
+    return (*keys[:at], *fill, *keys[at + 1 :])
 
 
 def _position(part: Any, axis: int, extent: int) -> int:
     try:
         position = operator.index(part)
     except TypeError:
-        raise TypeError(f"an array is indexed with integers, slices and ..., got {type(part).__name__}") from None
+        raise TypeError(f"an array is indexed with integers, slices, None and ..., got {type(part).__name__}") from None
     if not -extent <= position < extent:
         raise IndexError(f"index {position} is out of bounds for axis {axis} with size {extent}")
     return position + extent if position < 0 else position
 
 
-def reshaped(size: int, shape: Any) -> Shape:
-    """`shape` with one -1 replaced by what is left; raises ValueError when the sizes differ."""
-    extents = list(integers(shape))
+def reshaped(shape: Shape, wanted: Any) -> Shape:
+    """`wanted` with one -1 replaced by what is left; raises ArgumentError when the sizes differ."""
+    size, extents = math.prod(shape), list(integers(wanted))
     if extents.count(-1) == 1:
         known = math.prod(extent for extent in extents if extent != -1)
         if known and size % known == 0:
             extents[extents.index(-1)] = size // known
     checked = checked_shape(tuple(extents)) if -1 not in extents else ()
     if not checked or math.prod(checked) != size:
-        raise ValueError(f"cannot reshape {size} elements to {tuple(extents)}")
+        product = "" if -1 in extents else f" (size {math.prod(extents)})"
+        raise ArgumentError(f"cannot reshape array of shape {shape} (size {size}) into shape {tuple(extents)}{product}")
     return checked
 
 
@@ -102,3 +138,21 @@ def transposed(shape: Shape, strides: Shape, axes: Any) -> tuple[Shape, Shape]:
     if sorted(order) != list(range(len(shape))):
         raise ValueError(f"axes must be a permutation of 0 … {len(shape) - 1}, got {order}")
     return tuple(shape[axis] for axis in order), tuple(strides[axis] for axis in order)
+
+
+def regrouped(shape: Shape, strides: Shape, scalar: int, inner: Shape) -> tuple[Shape, Shape] | None:
+    """Shape and strides of elements of `inner` shape made of the last dimensions of scalars; None where they do not fit.
+
+    The trailing dimensions are `inner` itself, or the last one is a whole number of flattened elements.
+    """
+    count, wanted = math.prod(inner), contiguous_strides(inner, scalar)
+    outer = len(shape) - len(inner)
+    if outer >= 0 and shape[outer:] == inner and (0 in shape or strides[outer:] == wanted):
+        rest = shape[:outer], strides[:outer]
+        return rest if outer else ((1,), (count * scalar,))
+    if shape[-1] and shape[-1] % count == 0 and strides[-1] == scalar:
+        many = shape[-1] // count
+        if many == 1 and len(shape) > 1:
+            return shape[:-1], strides[:-1]
+        return (*shape[:-1], many), (*strides[:-1], count * scalar)
+    return None

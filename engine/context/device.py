@@ -45,8 +45,8 @@ class Device(Protocol):
     ) -> np.ndarray:
         """The memory as NumPy sees it: without a copy on the host, else a copy."""
 
-    def load(self, kernel: Any, arg_types: tuple[types.Type, ...]) -> tuple[Any, Program]:
-        """Compile `kernel` for these argument types: (compiled kernel, program)."""
+    def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, Program]:
+        """Compile `kernel` for these argument types and gapless arrays: (compiled kernel, program)."""
 
     def synchronize(self) -> None:
         """Wait until all work given to the device is done."""

@@ -123,11 +123,11 @@ class CpuDevice:
                dtype: np.dtype) -> np.ndarray:  # fmt: skip
         return memory.host_window(block, ptr, shape, strides, dtype)
 
-    def load(self, kernel: Any, arg_types: tuple[types.Type, ...]) -> tuple[Any, CpuProgram]:
+    def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, CpuProgram]:
         config.freeze("the first use of device 'cpu'")
         from engine.compiler.target_host import host_target  # needs LLVM, which only a launch does
 
-        compiled = kernel.compile(arg_types, host_target())
+        compiled = kernel.compile(arg_types, host_target(), dense)
         return compiled, CpuProgram(compiled.address, host_target())
 
     def synchronize(self) -> None:

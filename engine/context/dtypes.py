@@ -6,20 +6,27 @@ NumPy structured dtype with C layout ("rows": padded to 16, 32 or 64 bytes).
 
 from __future__ import annotations
 
+import math
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
 from engine.compiler import types
 from engine.compiler.values import StructValue, Value, value_class
 from engine.compiler.values.base import scalar_of
+from engine.context import array_views as views
+from engine.context.memory import Block
+
+
+def array_type(dtype: types.Type, ndim: int, layout: str, kind: type[types.Array] = types.Array) -> types.Array:
+    """The one `Array` object with these parameters, so that the launch path may compare by identity."""
+    return _array_type(dtype, ndim, layout, kind)
 
 
 @cache
-def array_type(dtype: types.Type, ndim: int, layout: str) -> types.Array:
-    """The one `Array` object with these parameters, so that the launch path may compare by identity."""
-    return types.Array(dtype, ndim, layout)
+def _array_type(dtype: types.Type, ndim: int, layout: str, kind: type[types.Array]) -> types.Array:
+    return kind(dtype, ndim, layout)
 
 
 def resolve(dtype: Any) -> tuple[Any, types.Type]:
@@ -57,16 +64,82 @@ def numpy_element(element: types.Type, layout: str = "aos") -> tuple[np.dtype, t
 
 
 def _record(struct: types.Struct, layout: str) -> np.dtype:
-    """Structured dtype with the offsets of `types.memory_layout`."""
+    """Structured dtype with the offsets of `types.memory_layout`; an array is a record of address, shape and strides."""
     offsets, size, _ = types.memory_layout(struct, layout)
-    formats, starts, leaf = [], [], 0
+    formats: list[Any] = []
+    starts, leaf = [], 0
     for _, ftype in struct.fields:
-        scalar, inner = numpy_element(ftype)
-        formats.append((scalar, inner) if inner else scalar)
+        if isinstance(ftype, types.Array):
+            formats.append(_descriptor(ftype))
+        else:
+            scalar, inner = numpy_element(ftype)
+            formats.append((scalar, inner) if inner else scalar)
         starts.append(offsets[leaf] if leaf < len(offsets) else size)
         leaf += len(types.leaves(ftype))
     names = [name for name, _ in struct.fields]
     return np.dtype({"names": names, "formats": formats, "offsets": starts, "itemsize": size})
+
+
+def _descriptor(t: types.Array) -> np.dtype:
+    """How an array lies in a struct: one number for each of its leaves, called data, shape0, stride0 …"""
+    offsets, size, _ = types.memory_layout(t)
+    leaves = types.leaves(t)
+    names = ["".join(map(str, path)) for path, _ in leaves]
+    formats = [np.dtype(np.uint64) if isinstance(leaf, types.Pointer) else leaf.numpy for _, leaf in leaves]
+    return np.dtype({"names": names, "formats": formats, "offsets": list(offsets), "itemsize": size})
+
+
+def literal(value: Any) -> Any:
+    """`Literal[2]` as 2, anything else as it is."""
+    given = get_args(value) if get_origin(value) is Literal else ()
+    return given[0] if given else value
+
+
+def element_of(value: Any) -> Any:
+    """The dtype of which `value` is one element: a flat sequence is a vector, a nested one a matrix."""
+    if isinstance(value, list | tuple | np.ndarray):
+        extents, scalar = np.shape(value), types.of_annotation(resolve(infer(value))[1])
+        if isinstance(scalar, types.Scalar) and len(extents) in (1, 2):
+            shape = types.Vector(scalar, *extents) if len(extents) == 1 else types.Matrix(scalar, *extents)
+            return value_class(shape)
+    return infer(value)
+
+
+def elements_of(data: np.ndarray) -> Any:
+    """The dtype that Warp gives NumPy data: rows of a 2-d array are vectors, those of a 3-d one matrices."""
+    scalar = resolve(data.dtype)[1] if data.dtype.names is None else None
+    if isinstance(scalar, types.Scalar) and data.ndim in (2, 3):
+        return element_of(np.empty(data.shape[1:], data.dtype))
+    return data.dtype
+
+
+def reinterpreted(
+    shape: tuple[int, ...], strides: tuple[int, ...], have: types.Type, want: types.Type
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of the same memory read as elements `want`. Raises TypeError where the sizes do not allow it."""
+    head = f"cannot create an array view with dtype {want!r} from source dtype {have!r}: "
+    (scalar, inner), (wanted, form) = numpy_element(have), numpy_element(want)
+    size, wanted_size = types.memory_layout(have)[1], types.memory_layout(want)[1]
+    if bool(inner) == bool(form):
+        if size != wanted_size:
+            raise TypeError(f"{head}source dtype has size {size} bytes, but target dtype has size {wanted_size} bytes")
+        return shape, strides
+    if scalar.itemsize != wanted.itemsize:
+        source = f"source scalar dtype {types.BY_NUMPY[scalar]!r} has" if inner else "source dtype has"
+        target = f"target scalar dtype {types.BY_NUMPY[wanted]!r} has" if form else "target dtype has"
+        raise TypeError(f"{head}{source} size {scalar.itemsize} bytes, but {target} size {wanted.itemsize} bytes")
+    if inner:
+        return (*shape, *inner), (*strides, *views.contiguous_strides(inner, scalar.itemsize))
+    outer = len(shape) - len(form)
+    if outer < 0 or shape[outer:] != form or strides[outer:] != views.contiguous_strides(form, scalar.itemsize):
+        raise TypeError(f"{head}the last dimensions of shape {shape} must be {form}, without gaps")
+    return (shape[:outer], strides[:outer]) if outer else ((1,), (size * math.prod(form),))
+
+
+def keep_arrays(block: Block, data: Any, element: types.Type, whole: bool = False) -> None:
+    """Keeps the arrays alive whose addresses `data`, stored as `element`s in `block` (all of it?), bring with them."""
+    if isinstance(element, types.Struct) and any(isinstance(leaf, types.Pointer) for _, leaf in types.leaves(element)):
+        block.kept = (None if whole else block.kept, data)
 
 
 def infer(data: Any) -> Any:
@@ -86,9 +159,10 @@ def infer(data: Any) -> Any:
     raise TypeError(f"cannot tell an element type from {data!r}; pass dtype=")
 
 
-def to_numpy(data: Any, element: types.Type, layout: str = "aos") -> np.ndarray:
+def to_numpy(data: Any, element: types.Type, layout: str = "aos", flat: bool = True) -> np.ndarray:
     """`data` as a NumPy array of shape (…, inner shape of the element), converted without losing integers.
 
+    With `flat`, the last dimension may also be a whole number of elements whose components follow each other.
     Raises TypeError for a wrong inner shape or a number that is not integral where an integer is wanted, ValueError for
     an integer outside the type's range. float64 rounds to float32.
     """
@@ -101,7 +175,11 @@ def to_numpy(data: Any, element: types.Type, layout: str = "aos") -> np.ndarray:
     if inner and source.shape[source.ndim - len(inner) :] != inner:
         if source.size == 0 and source.ndim == 1:  # an empty list
             return np.empty((0, *inner), scalar)
-        raise TypeError(f"{element!r} needs data of shape (…, {', '.join(map(str, inner))}), got {source.shape}")
+        count = math.prod(inner)
+        if not flat or not source.ndim or source.shape[-1] == 0 or source.shape[-1] % count:
+            raise TypeError(f"{element!r} needs data of shape (…, {', '.join(map(str, inner))}), got {source.shape}")
+        many = (source.shape[-1] // count,) if source.shape[-1] != count else ()
+        source = source.reshape(*source.shape[:-1], *many, *inner)  # flattened elements
     return _cast(source, scalar, element)
 
 
@@ -122,6 +200,8 @@ def _numbers(data: Any, element: types.Type) -> np.ndarray:
 
 
 def _cast(source: np.ndarray, scalar: np.dtype, element: types.Type) -> np.ndarray:
+    if element is types.bfloat16 or (types.components(element) or (None,))[0] is types.bfloat16:
+        return source if source.dtype == np.uint16 else types.bfloat16_bits(source)
     if source.dtype == scalar:
         return source
     if scalar.kind in "iu" and source.size:
@@ -142,6 +222,8 @@ def _to_records(data: Any, element: types.Struct, record: np.dtype) -> np.ndarra
         return np.asarray(data) if data.dtype == record else np.asarray(data).astype(record)
     if isinstance(data, StructValue):
         return np.array(record_of(data, element), record)
+    if isinstance(data, tuple) and not any(isinstance(item, StructValue | tuple | list) for item in data):
+        return np.array(data, record)
     if not isinstance(data, list | tuple):
         raise TypeError(f"cannot make {element!r} from {data!r}")
     items = [_to_records(item, element, record) for item in data]
@@ -155,8 +237,22 @@ def record_of(value: Any, element: types.Struct) -> tuple[Any, ...]:
     parts: list[Any] = []
     for name, ftype in element.fields:
         part = getattr(value, name)
-        parts.append(record_of(part, ftype) if isinstance(ftype, types.Struct) else to_numpy(part, ftype))
+        if isinstance(ftype, types.Array):
+            parts.append(tuple(array_leaves(part, ftype)))
+        else:
+            parts.append(record_of(part, ftype) if isinstance(ftype, types.Struct) else to_numpy(part, ftype))
     return tuple(parts)
+
+
+def array_leaves(value: Any, kind: types.Array) -> list[int]:
+    """The leaves of an array argument or field, in the order of `types.leaves`; None is an array of no elements."""
+    if value is None:
+        return [0] * len(types.leaves(kind))
+    if getattr(value, "ir_type", None) != kind:
+        raise TypeError(f"expected {kind!r}, got {value!r}")
+    planes = len(types.leaves(kind.dtype)) if kind.layout == "planes" else 1
+    lists = [positions.ptr for positions in value.positions] if isinstance(kind, types.IndexedArray) else []
+    return [*(value.ptr + k * value.plane_stride for k in range(planes)), *lists, *value.shape, *value.strides]
 
 
 def to_value(stored: Any, element: types.Type) -> Any:
@@ -165,5 +261,6 @@ def to_value(stored: Any, element: types.Type) -> Any:
         return scalar_of(stored, element)
     make = value_class(element)
     if isinstance(element, types.Struct):
-        return make(**{name: to_value(stored[name], ftype) for name, ftype in element.fields})
+        fields = element.fields
+        return make(**{name: to_value(stored[name], t) for name, t in fields if not isinstance(t, types.Array)})
     return make(np.array(stored).reshape(-1))

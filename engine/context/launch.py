@@ -14,8 +14,9 @@ from operator import index
 from typing import Any, Literal, overload
 
 from engine.compiler import types
+from engine.compiler.scalarize import dense_stride
 from engine.config import config
-from engine.context import arguments
+from engine.context import arguments, gradients
 from engine.context import array_views as views
 from engine.context.array import array
 from engine.context.device import Device, get_device
@@ -65,38 +66,52 @@ class Launcher:
 
     __slots__ = ("compiled", "device", "pack", "program", "revision", "run")
 
-    def __init__(self, kernel: Any, arg_types: tuple[types.Type, ...], args: Sequence[Any], device: Device):
+    def __init__(self, kernel: Any, arg_types: tuple[types.Type, ...], args: Sequence[Any], dense: tuple[int, ...],
+                 device: Device):  # fmt: skip
         self.revision = config.revision
         self.device = device
-        self.compiled, self.program = device.load(kernel, arg_types)
+        self.compiled, self.program = device.load(kernel, arg_types, dense)
         self.run = self.program.run
         exact = [
             type(arg) if isinstance(wanted, types.Generic) and not isinstance(kind, types.Array | types.Table) else None
             for (_, wanted), kind, arg in zip(kernel.params, arg_types, args, strict=True)
         ]
-        self.pack = make_packer(arg_types, exact, self.compiled.abi.slots, device, self.program.entry)
+        self.pack = make_packer(arg_types, exact, dense, self.compiled.abi.slots, device, self.program.entry)
 
 
 @overload
-def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ..., device: Any = ...,
-           stream: Any = ..., block_dim: int = ..., *, record_cmd: Literal[True]) -> Launch: ...  # fmt: skip
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ...,
+           adj_inputs: Sequence[Any] = ..., adj_outputs: Sequence[Any] = ..., device: Any = ..., stream: Any = ...,
+           adjoint: bool = ..., record_tape: bool = ..., *, record_cmd: Literal[True], max_blocks: int = ...,
+           block_dim: int = ...) -> Launch: ...  # fmt: skip
 @overload
-def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ..., device: Any = ...,
-           stream: Any = ..., block_dim: int = ..., record_cmd: bool = ...) -> Launch | None: ...  # fmt: skip
-def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), device: Any = None,
-           stream: Any = None, block_dim: int = 256, record_cmd: bool = False) -> Launch | None:  # fmt: skip
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = ..., outputs: Sequence[Any] = ...,
+           adj_inputs: Sequence[Any] = ..., adj_outputs: Sequence[Any] = ..., device: Any = ..., stream: Any = ...,
+           adjoint: bool = ..., record_tape: bool = ..., record_cmd: bool = ..., max_blocks: int = ...,
+           block_dim: int = ...) -> Launch | None: ...  # fmt: skip
+def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (),
+           adj_inputs: Sequence[Any] = (), adj_outputs: Sequence[Any] = (), device: Any = None, stream: Any = None,
+           adjoint: bool = False, record_tape: bool = True, record_cmd: bool = False, max_blocks: int = 0,
+           block_dim: int = 256) -> Launch | None:  # fmt: skip
     """Run `kernel` with one thread for each point of a grid.
 
     dim: number of threads, a tuple of 1 to 4 extents, or `indirect(count, capacity)`; 0 runs nothing.
     inputs, outputs: the kernel's arguments in order; the split is for the reader. device: where to run, None = default.
     stream: order among other work of the device. block_dim: threads of a block on a GPU; the cpu only checks it.
     record_cmd: run nothing, return a `Launch` to be run again and again.
+    adjoint: run the kernel's backward pass instead; adj_inputs and adj_outputs are then the gradients of inputs and
+    outputs, None for arguments that have none. record_tape=False hides the launch from the tape that records.
 
     Raises LaunchError naming the argument for a wrong device, dtype, ndim, layout or count of arguments, an integer
     outside the parameter's range, or 2**31 threads and more.
     """
     if stream is not None and device is None:
         device = stream.device
+    if adjoint or gradients.watcher is not None:
+        taken = _gradient_launch(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, adjoint, record_tape,
+                                 record_cmd)  # fmt: skip
+        if taken:
+            return None
     launcher = kernel.launchers.get(device)
     if (dim.__class__ is int and 0 < dim <= MAX_THREADS and launcher is not None
             and launcher.revision == config.revision and not record_cmd and block_dim == 256):  # fmt: skip
@@ -111,6 +126,17 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
         return Launch(kernel, dim, [*inputs, *outputs], device, block_dim)
     _launch_checked(kernel, dim, [*inputs, *outputs], device, block_dim)
     return None
+
+
+def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], adj_inputs: Sequence[Any],
+                     adj_outputs: Sequence[Any], device: Any, adjoint: bool, record_tape: bool,
+                     record_cmd: bool) -> bool:  # fmt: skip
+    """What tapes make of a launch; whether it is done with that."""
+    args = [*inputs, *outputs]
+    if adjoint:
+        gradients.backward.launch_adjoint(kernel, dim, args, [*adj_inputs, *adj_outputs], device)
+        return True
+    return not record_cmd and bool(gradients.watcher.observe(kernel, dim, args, device, record_tape))
 
 
 def _launch_checked(kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int) -> None:
@@ -131,22 +157,25 @@ class Launch:
     packs again by itself. New elements of an array are seen, its memory stays; use `set_param` for another array.
     """
 
-    __slots__ = ("__weakref__", "_args", "_device_key", "_grid", "_run", "device", "kernel")
+    __slots__ = ("__weakref__", "_args", "_device_key", "_dim", "_grid", "_run", "device", "kernel")
 
     def __init__(self, kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int = 256):
         _check_block(kernel.name, block_dim)
         self.kernel, self.device, self._device_key = kernel, get_device(device), device
-        self._args = args
+        self._args, self._dim = args, dim
         self._grid = _grid(kernel.name, dim, self.device)
         self._pack()
         self._follow_tables()
 
     def launch(self, stream: Any = None) -> None:
-        """Run it."""
-        self._run()
+        """Run it. A tape that records sees it as any other launch."""
+        watcher = gradients.watcher
+        if watcher is None or not watcher.observe(self.kernel, self._dim, self._args, self._device_key, True):
+            self._run()
 
     def set_dim(self, dim: Any) -> None:
         """Change the grid."""
+        self._dim = dim
         self._grid = _grid(self.kernel.name, dim, self.device)
         self._pack()
         self._follow_tables()
@@ -208,6 +237,8 @@ def _pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launc
         except REFUSALS:
             pass
     device = get_device(key)
+    if any(arg is None for arg in args):
+        args = arguments.with_missing(kernel, args, device)
     understood, kinds = arguments.check(kernel.name, kernel.params, args, device)
     launcher = find_launcher(kernel, tuple(kinds), understood, device)
     kernel.launchers[key] = launcher
@@ -219,11 +250,17 @@ def _pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launc
 
 def find_launcher(kernel: Any, kinds: tuple[types.Type, ...], args: Sequence[Any], device: Device) -> Launcher:
     """The kernel's launcher for these types, compiled when it is new."""
-    key = (device.name, config.revision, kinds, tuple(map(_python_class, args)))
+    dense = tuple(i for i, (kind, arg) in enumerate(zip(kinds, args, strict=True)) if _is_dense(kind, arg))
+    key = (device.name, config.revision, kinds, dense, tuple(map(_python_class, args)))
     launcher = kernel.launchers.get(key)
     if launcher is None:
-        launcher = kernel.launchers[key] = Launcher(kernel, kinds, args, device)
+        launcher = kernel.launchers[key] = Launcher(kernel, kinds, args, dense, device)
     return launcher
+
+
+def _is_dense(kind: types.Type, arg: Any) -> bool:
+    """Whether an argument is an array without gaps along its last dimension, which is then a constant of the code."""
+    return isinstance(kind, types.Array) and arg.strides[-1] == dense_stride(kind)
 
 
 def _python_class(arg: Any) -> type | None:

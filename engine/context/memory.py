@@ -10,12 +10,16 @@ ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
 class Block:
-    """Some bytes at a fixed address, alive as long as this object; `owner` is what really holds them."""
+    """Some bytes at a fixed address, alive as long as this object; `owner` is what really holds them.
 
-    __slots__ = ("nbytes", "owner", "ptr")
+    `kept` are objects whose addresses are stored in the bytes (arrays in structs), so that these live as long.
+    `shadow` is what `gradients` knows of the block: where its gradients lie, who wrote it, which tapes watch it.
+    """
+
+    __slots__ = ("__weakref__", "kept", "nbytes", "owner", "ptr", "shadow")
 
     def __init__(self, ptr: int, nbytes: int, owner: Any):
-        self.ptr, self.nbytes, self.owner = ptr, nbytes, owner
+        self.ptr, self.nbytes, self.owner, self.kept, self.shadow = ptr, nbytes, owner, None, None
 
 
 def host_block(nbytes: int, zeroed: bool) -> Block:

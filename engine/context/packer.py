@@ -9,9 +9,9 @@ generated function reads
 
     def pack(size, count, d0, d1, d2, d3, args):
         (a0, a1, a2,) = args
-        if a0.ir_type is not T0 or a0.device is not device: raise Mismatch
-        if a1.ir_type is not T1 or a1.device is not device: raise Mismatch
-        return block(entry, size, count, 0, d0, d1, d2, d3, a0.ptr, a0.strides[0], a1.ptr, a1.strides[0], a2)
+        if a0.ir_type is not T0 or a0.device is not device or a0.strides[-1] != 4: raise Mismatch
+        if a1.ir_type is not T1 or a1.device is not device or a1.strides[-1] != 4: raise Mismatch
+        return block(entry, size, count, 0, d0, d1, d2, d3, a0.ptr, a1.ptr, a2)
 
 where `block` is `struct.Struct(...).pack`, which also refuses an integer out of range or a float for an integer. Any
 refusal only says that something is wrong; `arguments.check` then finds out what, in the user's words.
@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.compiler import types
+from engine.compiler.scalarize import dense_stride
 from engine.compiler.values import value_class
 from engine.context import arguments
 
@@ -32,7 +33,7 @@ DIMS_BYTES = 32
 SLOT_BYTES = 8
 CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
-    "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
+    "uint64": "Q", "float16": "e", "float32": "f", "float64": "d", "bfloat16": "H",
 }  # fmt: skip
 
 Pack = Callable[[int, int, int, int, int, int, Sequence[Any]], bytes]
@@ -46,12 +47,13 @@ REFUSALS = (Mismatch, struct.error, TypeError, ValueError, AttributeError, Overf
 
 
 def make_packer(
-    arg_types: Sequence[types.Type], exact: Sequence[Any], slots: Sequence[Any], device: Any, entry: int
-) -> Pack:
+    arg_types: Sequence[types.Type], exact: Sequence[Any], dense: Sequence[int], slots: Sequence[Any], device: Any,
+    entry: int,
+) -> Pack:  # fmt: skip
     """The function that checks and packs arguments of these types for the kernel whose code starts at `entry`.
 
     `exact[i]` is the Python class that argument i must have, or None: a scalar of a generic parameter, where an int and
-    a float lead to different code.
+    a float lead to different code. `dense` are the arrays whose last stride is a constant of the code.
     """
     names = [f"a{i}" for i in range(len(arg_types))]
     scope: dict[str, Any] = {"Mismatch": Mismatch, "device": device, "entry": entry, "flatten": arguments.leaf_values}
@@ -60,7 +62,7 @@ def make_packer(
     for i, arg_type in enumerate(arg_types):
         wanted[i] = {path: leaf for leaf, (path, _) in enumerate(types.leaves(arg_type))}
         used = [slot.path for slot in slots if slot.param == i]
-        lines += [f"    {line}" for line in _checks(i, arg_type, exact[i], bool(used), scope)]
+        lines += [f"    {line}" for line in _checks(i, arg_type, exact[i], i in dense, bool(used), scope)]
     values = [_value(slot, arg_types[slot.param], wanted[slot.param]) for slot in slots]
     scope["block"] = block_format(slots).pack
     lines.append(f"    return block({', '.join(['entry, size, count, 0, d0, d1, d2, d3', *values])})")
@@ -81,12 +83,13 @@ def block_format(slots: Sequence[Any]) -> struct.Struct:
     return struct.Struct("".join(parts))
 
 
-def _checks(i: int, arg_type: types.Type, exact: Any, used: bool, scope: dict[str, Any]) -> list[str]:
+def _checks(i: int, arg_type: types.Type, exact: Any, dense: bool, used: bool, scope: dict[str, Any]) -> list[str]:
     """Statements that refuse a wrong argument i and take apart one that is an aggregate."""
     name = f"a{i}"
     scope[f"T{i}"], scope[f"E{i}"] = arg_type, exact
     if isinstance(arg_type, types.Array):
-        return [f"if {name}.ir_type is not T{i} or {name}.device is not device: raise Mismatch"]
+        gaps = f" or {name}.strides[-1] != {dense_stride(arg_type)}" if dense else ""
+        return [f"if {name}.ir_type is not T{i} or {name}.device is not device{gaps}: raise Mismatch"]
     if isinstance(arg_type, types.Table):
         checks = [f"if {name}.ir_type is not T{i} or {name}.device is not device: raise Mismatch"]
         return [*checks, f"p{i} = {name}.pointers", f"c{i} = {name}.counts"] if used else checks
@@ -116,7 +119,7 @@ def _value(slot: Any, arg_type: types.Type, leaf_number: dict[Any, int]) -> str:
             return f"c{i}[{arg_type.symbols.index(path[1])}]"
         return f"p{i}[{leaf_number[path]}]"
     if isinstance(arg_type, types.Scalar):
-        return f"a{i}"
+        return f"a{i}.bits" if arg_type is types.bfloat16 else f"a{i}"
     return f"v{i}[{leaf_number[path]}]"
 
 
@@ -131,4 +134,6 @@ def array_leaf(name: str, path: tuple[Any, ...]) -> str:
             return f"{name}.shape[{d}]"
         case ("stride", d):
             return f"{name}.strides[{d}]"
+        case ("index", d):
+            return f"{name}.positions[{d}].ptr"
     raise AssertionError(f"{path=} is no leaf of an array")

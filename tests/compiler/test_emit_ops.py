@@ -16,7 +16,7 @@ from engine.compiler.simplify_rules import cast_constant
 from engine.errors import CompileError
 from tests.compiler.hir_builder import Builder, run
 
-NUMBERS = [t for t in T.SCALARS if t is not T.float16]
+NUMBERS = [t for t in T.SCALARS if t not in (T.float16, T.bfloat16)]
 
 
 def edge_values(t: T.Scalar) -> np.ndarray:
@@ -157,25 +157,54 @@ def test_folding_agrees_with_machine_code(t: T.Scalar) -> None:
 
 def test_tables_are_exhaustive() -> None:
     assert set(emit_ops.TABLE) == set(ELEMENTWISE)
-    hir_only = {"make", "extract", "insert", "extract_at", "insert_at", "subarray", "field", "count", "shape", "call",
+    hir_only = {"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view",
+                "array_ptr", "array_at", "field", "count", "shape", "call",
                 "break", "continue", "return", "param"}  # fmt: skip
-    assert set(_STRUCTURE) == set(STRUCTURAL) - hir_only
-    assert set(_HANDLERS) == set(ELEMENTWISE) | (set(STRUCTURAL) - {"param", "call", "address"})
+    in_gradients_only = {"shadow", "yield"}
+    mir_only = {"address", "local_pointer", "pointer_to_int", "int_to_pointer"}
+    assert set(_STRUCTURE) == set(STRUCTURAL) - hir_only - in_gradients_only
+    assert set(_HANDLERS) == set(ELEMENTWISE) | (set(STRUCTURAL) - {"param", "call"} - mir_only)
 
 
 def test_missing_feature_is_a_compile_error_at_its_line() -> None:
-    b = Builder("half", ("x", T.Array(T.float16)))
-    i = b.tid()
-    x = b.load(b.params[0], i)
-    bad = b.ew("add", x, x)
+    b = Builder("truths", ("x", T.Array(T.bool_)))
+    bad = b.op("atomic", T.bool_, b.params[0], b.tid(), b.const(T.bool_, True), op="exch")
     from engine.compiler.ir import Location
     from engine.compiler.pipeline import Options, lower
 
     bad.loc = Location(7, 4)
-    b.store(b.params[0], i, bad)
-    with pytest.raises(CompileError, match="float16") as caught:
-        emit(lower(b.fn, Options()), "half")
+    with pytest.raises(CompileError, match="atomic_exch is not defined on bool") as caught:
+        emit(lower(b.fn, Options()), "truths")
     assert (caught.value.lineno, caught.value.offset) == (7, 5)
+
+
+HALVES = {
+    T.float16: (lambda bits: bits.view(np.float16).astype(np.float32), lambda x: x.astype(np.float16).view(np.uint16)),
+    T.bfloat16: (T.bfloat16_numbers, T.bfloat16_bits),
+}
+
+
+@pytest.mark.parametrize("t", HALVES, ids=repr)
+def test_sixteen_bit_floats_compute_in_float32_and_round(t: T.Scalar) -> None:
+    names = [n for n in names_for(t) if n != "fma"]
+    results = [T.bool_ if ELEMENTWISE[n].result == "bool" else t for n in names]
+    b = Builder("halves", ("a", T.Array(t)), ("b", T.Array(t)), *[(n, T.Array(r)) for n, r in zip(names, results)])
+    i = b.tid()
+    x, y = (b.load(p, i) for p in b.params[:2])
+    for name, out in zip(names, b.params[2:]):
+        b.store(out, i, b.ew(name, *(x, y)[: ELEMENTWISE[name].arity]))
+    patterns = np.arange(0, 65536, 251, dtype=np.uint16)
+    left, right = (m.ravel() for m in np.meshgrid(patterns, patterns[::7]))
+    outs = [np.full(len(left), 1, np.uint8 if r is T.bool_ else np.uint16) for r in results]
+    widen, narrow = HALVES[t]
+    stored = left.view(t.numpy), right.view(t.numpy)
+    run(b.fn, len(left), *stored, *[o.view(r.numpy) for o, r in zip(outs, results)])
+    for name, result, out in zip(names, results, outs):
+        with np.errstate(all="ignore"):
+            want = expected(name, [widen(left), widen(right)], T.bool_ if result is T.bool_ else T.float32)
+            got = out.view(np.bool_) if result is T.bool_ else widen(out)
+            want = want if result is T.bool_ else widen(narrow(want))
+        assert_same_bits(name, [widen(left), widen(right)], got, want)
 
 
 def test_half_converts_exactly() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from engine.compiler import lang as k
 from engine.compiler import types
+from engine.compiler.values import matrix
 from engine.context import (
     array,
     array2d,
@@ -20,6 +21,7 @@ from engine.context import (
     from_numpy,
     full,
     full_like,
+    launch,
     ones,
     ones_like,
     zeros,
@@ -119,7 +121,7 @@ def test_from_numpy_shares_and_keeps_a_reference():
 
     data = np.arange(6, dtype=np.float32).reshape(2, 3).view(Owned)
     alive = weakref.ref(data)
-    a = from_numpy(data, dtype=k.vec3)
+    a = from_numpy(data, dtype=k.vec3, copy=False)
     data[1, 2] = 50.0
     assert a[1] == k.vec3(3, 4, 50) and a.ptr == data.ctypes.data
     a[0] = k.vec3(7, 8, 9)
@@ -134,9 +136,9 @@ def test_from_numpy_shares_and_keeps_a_reference():
 
 def test_from_numpy_takes_strided_data():
     data = np.arange(24, dtype=np.int32).reshape(4, 6)
-    np.testing.assert_array_equal(from_numpy(data[::2, ::-1]).numpy(), data[::2, ::-1])
+    np.testing.assert_array_equal(from_numpy(data[::2, ::-1], copy=False).numpy(), data[::2, ::-1])
     columns = np.arange(12, dtype=np.float32).reshape(3, 4)  # a plane per row
-    a = from_numpy(columns.T, dtype=k.vec3, layout="planes")
+    a = from_numpy(columns.T, dtype=k.vec3, layout="planes", copy=False)
     assert a.plane_stride == 16 and a[1] == k.vec3(1, 5, 9)
 
 
@@ -154,7 +156,7 @@ def test_from_numpy_takes_strided_data():
 )
 def test_from_numpy_refuses(data, dtype, message):
     with pytest.raises(TypeError, match=message):
-        from_numpy(data, dtype=dtype)
+        from_numpy(data, dtype=dtype, copy=False)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_reinterpreting_views():
     assert a.view(k.uint32).numpy().tolist() == [0x3F800000, 0x40000000]
     assert a.view(k.uint32).ptr == a.ptr
     assert array([[1, 2, 3, 4]], dtype=k.quat).view(k.vec4)[0] == k.vec4(1, 2, 3, 4)
-    with pytest.raises(ValueError, match="float64 has 8 bytes, but the elements have 4"):
+    with pytest.raises(TypeError, match="dtype float64 from source dtype float32: source dtype has size 4 bytes, but"):
         a.view(k.float64)
     with pytest.raises(LaunchError, match="argument 'dtype' expects quat: components of 'planes'"):
         zeros(3, dtype=k.quat, layout="planes").view(k.vec4)
@@ -311,3 +313,129 @@ def test_repr():
     assert repr(zeros((2, 3), dtype=k.vec3)) == "array(shape=(2, 3), dtype=vec3, device='cpu')"
     assert repr(zeros(1, layout="planes")) == "array(shape=(1,), dtype=float32, layout='planes', device='cpu')"
     assert str(array([1, 2])) == "[1 2]"
+
+
+def test_components_that_follow_each_other():
+    """As in Warp, scalars in the last dimension may be whole vectors or matrices one after the other."""
+    numbers = np.arange(24, dtype=np.float32)
+    assert array(numbers, dtype=k.vec3).shape == (8,)
+    assert array(numbers.reshape(4, 6), dtype=k.vec3).shape == (4, 2)
+    assert array(numbers.reshape(6, 4), dtype=k.mat22).shape == (6,)
+    assert array(array(numbers.reshape(4, 6))[:, 3:], dtype=k.vec3).numpy()[1].tolist() == [9, 10, 11]
+    with pytest.raises(TypeError, match=r"needs data of shape \(…, 3\), got \(5,\)"):
+        array(numbers[:5], dtype=k.vec3)
+
+
+def test_scalars_as_vectors_and_back():
+    data = np.arange(12, dtype=np.float32)
+    a = array(data.reshape(4, 3))
+    vectors = a.view(k.vec3)
+    assert vectors.shape == (4,) and vectors.ptr == a.ptr and vectors[1] == k.vec3(3, 4, 5)
+    assert vectors.view(float).shape == (4, 3) and array(data[:4].reshape(2, 2)).view(k.mat22).shape == (1,)
+    assert array([[1, 2, 3, 4]], dtype=k.quat).view(k.mat22)[0] == k.mat22(1, 2, 3, 4)
+    with pytest.raises(TypeError, match=r"target scalar dtype float64 has size 8 bytes"):
+        a.view(k.vec3d)
+    with pytest.raises(TypeError, match=r"last dimensions of shape \(4, 3\) must be \(2,\), without gaps"):
+        a.view(k.vec2)
+
+
+def test_from_numpy_copies_and_names_the_rows():
+    rows = np.arange(6.0).reshape(2, 3)
+    a = from_numpy(rows)
+    assert a.dtype is k.vec3d and a.shape == (2,) and from_numpy(rows, dtype=k.vec3).dtype is k.vec3
+    rows[:] = 0
+    assert a[1] == k.vec3d(3, 4, 5)
+    assert from_numpy(np.zeros((5, 2, 2), np.float32)).dtype is k.mat22
+    assert from_numpy(rows, shape=(6,)).shape == (6,)
+    with pytest.raises(TypeError, match="takes a NumPy array, got a list"):
+        from_numpy([1.0])
+
+
+def test_full_takes_vectors_and_matrices():
+    assert full(2, [1, 2, 3]).dtype is k.vec3i and full(2, np.ones((2, 3))).dtype is matrix((2, 3), k.float64)
+    assert full(2, [1, 2, 3, 4], dtype=k.mat22)[1] == k.mat22(1, 2, 3, 4)
+
+
+def test_foreign_memory_and_its_deleter():
+    memory, calls = np.arange(12, dtype=np.int32), []
+    a = array(ptr=memory.ctypes.data, dtype=int, shape=(3, 2), strides=(16, 8), capacity=48,
+              deleter=lambda ptr, nbytes: calls.append((ptr, nbytes)))  # fmt: skip
+    assert a.numpy().tolist() == [[0, 2], [4, 6], [8, 10]] and a.capacity == 44
+    view, window = a[1], a.numpy()
+    del a
+    gc.collect()
+    assert not calls
+    del view, window
+    gc.collect()
+    assert calls == [(memory.ctypes.data, 48)]
+    for options, message in (({"capacity": 8}, "needs 12 bytes, but the capacity is 8"),
+                             ({"strides": (4, 4)}, "expected 1 strides, got 2"),
+                             ({"dtype": None}, "needs dtype= and shape="),
+                             ({"layout": "planes"}, "layout 'aos' or 'rows'")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            array(**{"ptr": memory.ctypes.data, "dtype": int, "shape": 3, **options})
+
+
+def test_allocation_with_strides():
+    a = zeros((3, 5), dtype=int, strides=(4, 12))
+    assert not a.is_contiguous and a.capacity == a.block.nbytes == 60 and a.transpose().is_contiguous
+    assert empty((2, 3), dtype=int, strides=(40, 16)).capacity == 4 + 40 + 2 * 16
+    assert empty((0, 3), dtype=int, strides=(4, 16)).capacity == 0
+    with pytest.raises(NotImplementedError, match="Negative strides"):
+        empty(3, dtype=int, strides=-4)
+
+
+def test_objects_that_describe_their_memory():
+    class Described:
+        def __init__(self, data):
+            self.data, self.__array_interface__ = data, data.__array_interface__
+
+    source = Described(np.arange(6, dtype=np.float32))
+    assert array(source, dtype=k.vec3).shape == (2,)
+    shared = array(source, dtype=float, copy=False)
+    source.data[0] = 9
+    assert shared[0] == 9
+    assert not hasattr(shared, "__cuda_array_interface__") and not shared.pinned
+
+
+@k.struct
+class Row:
+    count: int
+    values: k.array(dtype=float)
+    places: k.array(dtype=k.vec3, ndim=2)
+
+
+@k.kernel
+def sum_rows(rows: k.array(dtype=Row), out: k.array(dtype=float)):
+    i = k.tid()
+    row = rows[i]
+    total = 0.0
+    for j in range(row.count):
+        total += row.values[j]
+    out[i] = total + row.places[0, 1].z
+    row.values[0] = -1.0
+
+
+def test_structs_keep_the_arrays_that_they_hold(device):
+    def make(n):
+        values, places = array(np.arange(n, dtype=np.float32)), full((1, 2), k.vec3(0, 0, 100))
+        return Row(count=n, values=values, places=places)
+
+    rows = array([make(3), make(4)], dtype=Row, device=device)
+    rows[1] = make(5)
+    gc.collect()
+    out = zeros(2, device=device)
+    launch(sum_rows, 2, [rows, out], device=device)
+    assert out.list() == [103, 110]
+    assert rows.numpy()["values"]["shape0"].tolist() == [3, 5] and rows.list()[0].count == 3
+
+
+def test_exchange_with_other_libraries():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from engine.context import from_torch, to_torch
+
+    tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    a = from_torch(tensor, dtype=k.vec3)
+    tensor[1, 0] = 50
+    assert a[1] == k.vec3(50, 4, 5)
+    assert to_torch(a).data_ptr() == a.ptr

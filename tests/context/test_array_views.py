@@ -24,10 +24,14 @@ def filled(shape, layout):
 def test_index_agrees_with_numpy(data):
     shape = data.draw(SHAPES)
     a, reference = filled(shape, data.draw(LAYOUTS))
-    key = data.draw(hnp.basic_indices(shape, allow_newaxis=False, allow_ellipsis=True))
+    key = data.draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
     keys = key if isinstance(key, tuple) else (key,)
     full = keys if Ellipsis in keys else (*keys, Ellipsis)
     expected = reference[(*full, slice(None))]
+    if expected.ndim - 1 > views.MAX_DIMS:
+        with pytest.raises(IndexError, match="at most 4 dimensions"):
+            a[key]
+        return
     got = a[key]
     if isinstance(got, array):
         assert got.shape == expected.shape[:-1]
@@ -78,11 +82,11 @@ def test_reshape_agrees_with_numpy(data):
 
 def test_reshape_refuses():
     a = zeros((2, 3))
-    with pytest.raises(ValueError, match=r"cannot reshape 6 elements to \(4, -1\)"):
+    with pytest.raises(ValueError, match=r"shape \(2, 3\) \(size 6\) into shape \(4, -1\)"):
         a.reshape((4, -1))
-    with pytest.raises(ValueError, match=r"cannot reshape 6 elements to \(-1, -1\)"):
+    with pytest.raises(ValueError, match=r"into shape \(-1, -1\)"):
         a.reshape((-1, -1))
-    with pytest.raises(ValueError, match="only a contiguous array"):
+    with pytest.raises(ValueError, match="non-contiguous arrays is unsupported"):
         a.transpose().reshape(6)
     with pytest.raises(ValueError, match="permutation of 0 … 1"):
         a.transpose((0, 0))

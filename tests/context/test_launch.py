@@ -368,3 +368,27 @@ def test_devices():
         assert get_device() is get_device("cpu")
     with config.scope(device="gpu"), pytest.raises(DeviceError, match="unknown device 'gpu'"):
         get_device()
+
+
+def test_gapless_arrays_get_code_of_their_own():
+    """The last stride of a gapless array is a constant of the code; a strided one later gets other code, not wrong results."""
+
+    @k.kernel
+    def scale(x: k.array(dtype=k.vec3), y: k.array(dtype=k.vec3), rows: k.array(dtype=float, ndim=2)):
+        i = k.tid()
+        y[i] = x[i] * 2.0
+        rows[i, 0] = x[i].z
+
+    wide = array(np.arange(24, dtype=np.float32).reshape(8, 3), dtype=k.vec3)
+    for source in (wide[:4], wide[::2], wide[3::-1], wide[4:]):
+        y, rows = zeros(4, dtype=k.vec3), zeros((1, 4))
+        launch(scale, 4, [source, y, rows.transpose()])
+        assert y.numpy().tolist() == (source.numpy() * 2).tolist()
+        assert rows.numpy()[0].tolist() == source.numpy()[:, 2].tolist()
+    made = {launcher.compiled for launcher in scale.launchers.values()}
+    strides = {tuple((s.param, s.path[1]) for s in code.abi.slots if s.path[0] == "stride") for code in made}
+    assert strides == {((2, 0), (2, 1)), ((0, 0), (2, 0), (2, 1))}
+    recorded = launch(scale, 4, [wide[:4], y, rows.transpose()], record_cmd=True)
+    recorded.set_param("x", wide[::2])
+    recorded.launch()
+    assert y.numpy().tolist() == (wide.numpy()[::2] * 2).tolist()

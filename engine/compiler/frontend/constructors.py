@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
+
 from engine.compiler import types
 from engine.compiler.frontend.context import Lowering, Static, Value, literal_fits, type_of, zero
 from engine.compiler.ir import Op
@@ -19,6 +21,8 @@ def cast(ctx: Lowering, dtype: types.Scalar, v: Value, node: ast.AST, python: bo
             number = int(number)
             if type(v.value) is int or python:
                 low, high = dtype.range
+                if not python and -(2 ** (dtype.bits - 1)) <= number < 2**dtype.bits:
+                    number = int(np.array(number & (2**dtype.bits - 1), f"u{dtype.size}").view(dtype.numpy))  # its bits
                 if not low <= number <= high:
                     raise ctx.error(node, f"{number} does not fit {dtype!r} ({low} … {high})")
         if python:

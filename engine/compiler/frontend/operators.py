@@ -38,7 +38,8 @@ PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "xor": operator.xor, "shl": operator.lshift, "shr": operator.rshift, "matmul": operator.matmul,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
-UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
+UNARY: dict[type, str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "unot"}
+PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {"neg": operator.neg, "pos": operator.pos, "invert": operator.invert}
 # products that are not taken by component: (left kind, right kind) → library function
 PRODUCTS = {
     (types.Matrix, types.Matrix): "mul_mat_mat", (types.Matrix, types.Vector): "mul_mat_vec",
@@ -56,8 +57,14 @@ def lower_binary(ctx: Lowering, node: ast.BinOp) -> Value:
 def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value:
     """`a name b` for any two values."""
     if isinstance(a, Static) and isinstance(b, Static):
+        if name == "div" and type(a.value) is int and type(b.value) is int:
+            return Static(ops.fold("div", types.int64, [a.value, b.value]))  # toward zero, as of variables
         try:
             return Static(PYTHON[name](a.value, b.value))
+        except ZeroDivisionError:
+            if name == "div" and isinstance(a.value, float) or isinstance(b.value, float):
+                return Static(ops.fold("div", types.float64, [a.value, b.value]))  # IEEE, as at run time
+            raise ctx.error(node, "integer division by zero") from None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise ctx.error(node, str(error)) from None
     if isinstance(a, Several) or isinstance(b, Several):
@@ -72,6 +79,9 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
         raise mismatch(ctx, name, x, y, node)
     if name == "mod" and (same := types.components(x.type)) and same[0].is_float and x.type == y.type:
         return call_library(ctx, "mod", [x, y], node)
+    if name == "floordiv" and (same := types.components(x.type)) and same[0].is_float and x.type == y.type:
+        quotient = elementwise(ctx, "div", x, y, node)
+        return ctx.emit("floor", quotient.type, quotient, node=node)
     return elementwise(ctx, name, x, y, node)
 
 
@@ -150,15 +160,19 @@ def mismatch(ctx: Lowering, name: str, x: Op, y: Op, node: ast.AST) -> Exception
 
 @expression(ast.UnaryOp)
 def lower_unary(ctx: Lowering, node: ast.UnaryOp) -> Value:
-    value = ctx.expression(node.operand)
-    if isinstance(node.op, ast.Not):
+    return unary(ctx, UNARY[type(node.op)], ctx.expression(node.operand), node)
+
+
+def unary(ctx: Lowering, name: str, value: Value, node: ast.AST) -> Value:
+    """`-x`, `+x`, `~x`, `not x` as neg, pos, invert, unot."""
+    if name == "unot":
         value = truth(ctx, value, node)
         return Static(not value.value) if isinstance(value, Static) else ctx.emit("not", types.bool_, value, node=node)
     if isinstance(value, Static):
-        return Static(UNARY[type(node.op)](value.value))
-    if isinstance(node.op, ast.UAdd):
+        return Static(PYTHON_UNARY[name](value.value))
+    if name == "pos":
         return value
-    name = "neg" if isinstance(node.op, ast.USub) else "not"
+    name = "neg" if name == "neg" else "not"
     dtype = _component(type_of(value))
     if (
         not isinstance(value, Op)
@@ -200,6 +214,9 @@ def truth(ctx: Lowering, v: Value, node: ast.AST) -> Op | Static:
         return v
     if isinstance(v, Op) and isinstance(v.type, types.Scalar):
         return ctx.emit("ne", types.bool_, v, ctx.const(0, v.type, node), node=node)
+    if isinstance(v, Op) and isinstance(v.type, types.Array):  # is there an array?
+        at = ctx.emit("array_ptr", types.uint64, v, node=node)
+        return ctx.emit("ne", types.bool_, at, ctx.const(0, types.uint64, node), node=node)
     raise ctx.error(node, f"{type_of(v)!r} is neither true nor false")
 
 

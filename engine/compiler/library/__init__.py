@@ -3,10 +3,13 @@
 from engine.compiler.library import (
     arc,
     constructors,
+    decompositions,
+    derivatives,
     exponential,
     linear,
     logarithm,
     matrices,
+    noise,
     power,
     random,
     remainder,
@@ -16,7 +19,5 @@ from engine.compiler.library import (
     trig,
 )
 
-__all__ = [
-    "arc", "constructors", "exponential", "linear", "logarithm", "matrices", "power", "random", "remainder", "rigid",
-    "rotations", "scalar", "trig",
-]  # fmt: skip
+__all__ = ["arc", "constructors", "decompositions", "derivatives", "exponential", "linear", "logarithm", "matrices", "noise", "power",
+           "random", "remainder", "rigid", "rotations", "scalar", "trig"]  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.compiler import types
 from engine.compiler.types import Type
-from engine.compiler.values import Value, type_of
+from engine.compiler.values import Value, type_of, value_class
 
 Implementation = Callable[..., Any]
 
@@ -22,16 +22,15 @@ Implementation = Callable[..., Any]
 class LibraryFunction:
     """One implementation. `function` is the Python function, `patterns` the types that its parameters take.
 
-    `updates`: position of the argument that a call in a kernel also assigns, or None. Such a function returns a pair:
-    the value of the call and the argument's new value.
+    `updates` are the parameters that a call changes: the function returns their new values first, then its result.
     """
 
-    def __init__(self, function: Implementation):
-        self.function = function
-        self.updates: int | None = None
+    def __init__(self, function: Implementation, updates: tuple[int, ...] = ()):
+        self.function, self.updates = function, updates
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
+        self.gradient: Implementation | None = None  # its own gradient function, see `derivatives`
         self._patterns: tuple[Type, ...] | None = None
 
     def __repr__(self) -> str:
@@ -59,7 +58,13 @@ class LibraryFunction:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         result = run_in_python(self.function, args, named)
-        return result if self.updates is None else result[0]
+        if not self.updates:
+            return result
+        for position, new in zip(self.updates, result, strict=False):
+            if position < len(args) and isinstance(args[position], Value):  # numbers cannot be changed in Python
+                args[position]._c[:] = new._c
+        rest = result[len(self.updates) :]
+        return rest[0] if rest else None
 
 
 class Builtin:
@@ -83,9 +88,36 @@ class Builtin:
     def __call__(self, *args: Any, **named: Any) -> Any:
         arguments = tuple(type_of(a) for a in bind(self, args, named))
         found = self.resolve(arguments) or self.resolve(as_floats(arguments))
+        if found is None and any(_half(a) is not None for a in arguments):
+            return self._in_float32(args, named, next(h for h in map(_half, arguments) if h is not None))
         if found is None:
             raise TypeError(f"{self.name} takes no ({', '.join(map(repr, arguments))})")
         return found(*args, **named)
+
+
+    def _in_float32(self, args: tuple[Any, ...], named: dict[str, Any], half: types.Scalar) -> Any:
+        """16-bit floats are computed in float32, the results rounded back, as in kernels."""
+        result = self(*[_wide(a, half) for a in args], **{k: _wide(a, half) for k, a in named.items()})
+        return tuple(_narrow(r, half) for r in result) if isinstance(result, tuple) else _narrow(result, half)
+
+
+def _half(t: Type) -> types.Scalar | None:
+    """The component type of `t` if it is a 16-bit float."""
+    same = types.components(t)
+    return same[0] if same is not None and same[0].is_float and same[0].bits == 16 else None
+
+
+def _wide(value: Any, half: types.Scalar) -> Any:
+    if isinstance(value, Value):
+        wide = value_class(types.with_scalar(value.ir_type, types.float32))
+        return wide([float(x) for x in value]) if value.dtype == half else value
+    return np.float32(float(value)) if type_of(value) == half else value
+
+
+def _narrow(value: Any, half: types.Scalar) -> Any:
+    if isinstance(value, Value) and value.dtype == types.float32:
+        return value_class(types.with_scalar(value.ir_type, half))(np.asarray(value))
+    return half(value) if isinstance(value, float | np.float32) else value
 
 
 def bind(builtin: Builtin, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -120,20 +152,14 @@ def name_of(name: str) -> Builtin:
     return BUILTINS.setdefault(name, Builtin(name))
 
 
-# names whose calls assign an argument in kernels, with its position
-UPDATING: dict[str, int] = {}
-
-
-def builtin(name: str, updates: str = "") -> Callable[[Implementation], LibraryFunction]:
+def builtin(name: str, updates: tuple[int, ...] = ()) -> Callable[[Implementation], LibraryFunction]:
     """Registers the decorated function as an implementation of the language's `name`; may be stacked.
 
-    updates: the parameter that a call assigns (see LibraryFunction).
+    updates: positions of the parameters that a call changes; the function returns their new values, then its result.
     """
 
     def decorate(function: Implementation) -> LibraryFunction:
-        made = function if isinstance(function, LibraryFunction) else LibraryFunction(function)
-        if updates:
-            made.updates = UPDATING[name] = [p.name for p in made.parameters].index(updates)
+        made = function if isinstance(function, LibraryFunction) else LibraryFunction(function, updates)
         name_of(name).overloads.append(made)
         return made
 

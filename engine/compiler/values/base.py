@@ -17,12 +17,16 @@ def scalar_of(item: Any, dtype: Scalar) -> Any:
 
     Python's float, int and bool mean float32, int32 and bool in the language; other types must stay recognisable.
     """
+    if dtype.name == "bfloat16":
+        return types.BFloat16(types.bfloat16_numbers(item))
     return item.item() if dtype in (types.float32, types.int32, types.bool_) else item
 
 
 def component_array(items: Any, dtype: Scalar, what: str) -> np.ndarray:
     """`items` as an array of `dtype`. Raises ValueError for an integer out of range, TypeError for a non-number."""
     found = np.asarray(items)
+    if dtype.name == "bfloat16":
+        return types.bfloat16_bits(found) if found.dtype.kind == "f" or found.dtype != np.uint16 else found
     if dtype.is_int and found.dtype.kind == "f" and not isinstance(items, np.ndarray | np.generic):
         found = np.asarray(items, object)  # NumPy takes integers on both sides of 2**63 together for floats
         found = found.astype(dtype.numpy) if _fits(found.flat, dtype) else np.asarray(items)
@@ -115,6 +119,9 @@ class Value:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self._c))})"
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self._c))}]"
 
     def __copy__(self) -> Self:
         return self._of(self._c.copy())
@@ -217,5 +224,8 @@ def make_class(base: type, name: str, ir_type: Type, **members: Any) -> Any:
         return found
     same = types.components(ir_type)
     assert same is not None, ir_type
-    body = {"__slots__": (), "ir_type": ir_type, "dtype": same[0], "size": same[1], "__module__": __name__, **members}
+    shape = (members["rows"], members["cols"]) if "rows" in members else (same[1],)
+    # the underscored names are those by which code written for Warp asks
+    body = {"__slots__": (), "ir_type": ir_type, "dtype": same[0], "size": same[1], "__module__": __name__,
+            "_length_": same[1], "_shape_": shape, "_wp_scalar_type_": same[0], **members}  # fmt: skip
     return register(ir_type, type(name, (base,), body))

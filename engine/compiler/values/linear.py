@@ -112,6 +112,9 @@ class MatrixValue(Value):
     def __mul__(self, other: Any) -> Any:
         return self.__matmul__(other) if isinstance(other, VectorValue | MatrixValue) else super().__mul__(other)
 
+    def __str__(self) -> str:
+        return "[" + ",\n ".join(f"[{', '.join(map(str, row))}]" for row in self._rows()) + "]"
+
     def __repr__(self) -> str:
         rows = (f"[{', '.join(map(str, row))}]" for row in self._rows())
         return f"{type(self).__name__}({', '.join(rows)})"

@@ -1,0 +1,758 @@
+"""Reverse mode: from the flow form of a kernel to the MIR of its backward kernel (one thread of it undoes one thread).
+
+Each block becomes two lists: values of the forward pass that are needed again, then the ops in reverse order, each with
+its rule. A needed value is
+
+    recomputed   when it is a pure function of values that are there, a load from an array that this kernel does not
+                 write, or the result of an `if` made of such ops;
+    saved        otherwise: a value carried by a loop, loaded from an array that the kernel writes, or the old value of
+                 an atomic. It goes into the frame of the innermost loop's iteration, or of the whole thread.
+
+Only what a rule asks for becomes needed ("to be recorded": Hascoët, Naumann & Pascual, "To be recorded" analysis in
+reverse-mode automatic differentiation, FGCS 21(8), 2005), so `s += f(j)` saves nothing. Frames lie on a stack of bytes,
+one per thread, which the augmented forward kernel (`adjoint_forward`) fills: an iteration's frame is pushed at its end
+and popped where its reversal begins.
+
+    arena of one thread:   … [inner frames of iteration 0][frame of iteration 0][inner frames of 1][frame of 1] … [thread]
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.compiler.adjoint_activity import Activity, ArrayKey, accesses, array_key, roots
+from engine.compiler.adjoint_flow import Block, Flow, blocks_of, is_float, results_of
+from engine.compiler.adjoint_rules import RULES
+from engine.compiler.inline import inline
+from engine.compiler.ir import Function, Location, Op, Region, clone_op
+from engine.compiler.ops import ELEMENTWISE
+from engine.compiler.scalarize import scalarize
+from engine.compiler.simplify import simplify
+from engine.compiler.types import LocalArray, Pointer, Scalar, Table, Type, bool_, int32, int64, leaves, pointer, void
+from engine.errors import CompileError
+
+_PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address"})
+
+@dataclass(eq=False)
+class Frame:
+    """What one iteration of a loop, or the thread, leaves for the way back: values and their byte offsets."""
+
+    block: Block
+    base: Op  # byte in the arena
+    size_op: Op  # constant, filled in when the frame is complete
+    saved: dict[Op, int] = field(default_factory=dict)
+    end: int = 0
+    widest: int = 1
+    size: int = 0  # `end` rounded up, so that all frames of the function stay aligned
+
+    def place(self, op: Op) -> int:
+        """Offset of a value, which becomes part of the frame."""
+        if op not in self.saved:
+            width: int = op.type.size  # type: ignore[attr-defined]
+            self.saved[op] = -(-self.end // width) * width
+            self.end, self.widest = self.saved[op] + width, max(self.widest, width)
+        return self.saved[op]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What the gradient of a kernel is wanted for."""
+
+    active: frozenset[ArrayKey]  # arrays that have a gradient
+    saved: frozenset[ArrayKey]  # arrays whose elements this launch overwrites: what is read from them is saved
+    shared: frozenset[ArrayKey] = frozenset()  # active arrays whose memory overlaps another's
+
+
+class Reverse:
+    """Makes the backward kernel of one function."""
+
+    def __init__(self, flow: Flow, demand: Demand, count: int, fma: bool):
+        self.flow, self.demand, self.fma = flow, demand, fma
+        self.shift = count  # parameter i's gradient is parameter i + shift; then come the arena and its offsets
+        self.activity = Activity(flow, demand.active)
+        self.heads: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
+        self.pre: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
+        self.rev: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
+        self.block = flow.root
+        self.loc: Location | None = None
+        self.slots: list[Op] = []
+        self.consts: dict[tuple[str, str], Op] = {}
+        self.params: dict[tuple[int, Any], Op] = {(p.attrs["index"], p.attrs["path"]): p for p in flow.fn.params}
+        self.known: dict[Op, Op] = {p: p for p in flow.fn.params}  # value of the forward pass → what stands for it
+        self.adjoints: dict[Op, Op] = {}
+        self.escapes: dict[Op, Op] = {}  # active value used in an inner block → slot of its adjoint
+        self.frames: dict[Block, Frame] = {}
+        self.accesses: list[Op] = []  # all ops on gradient arrays
+        self.local_adjoints: dict[Op, Op] = {}
+        self.tape: Op | None = None  # slot: top of this thread's stack
+        self.live: dict[Block, bool] = {}
+        self.masked = find_masked(flow)
+
+    # the function
+
+    def run(self) -> Function:
+        root = self.flow.root
+        self.find_escapes()
+        self.frames[root] = self.new_frame(root)
+        self.reverse(root)
+        body = self.make_private(self.code(root))
+        alignment = max(f.widest for f in self.frames.values())
+        for f in self.frames.values():
+            f.size = f.size_op.attrs["value"] = -(-f.end // alignment) * alignment
+        fn = self.flow.fn
+        ops = [*self.consts.values(), *self.slots, *body]
+        return Function(f"{fn.name}_adjoint", list(self.params.values()), Region(ops), void, fn.file, fn.line, True)
+
+    def code(self, block: Block) -> list[Op]:
+        """The complete list of a block, with its frame popped first."""
+        frame = self.frames.get(block)
+        pop: list[Op] = []
+        if block is self.flow.root and (self.counts or frame.saved):  # type: ignore[union-attr]
+            pop = self.start_of_stack()
+        if frame is not None and frame.saved:
+            top = Op("get", int64, (self.top(),))
+            frame.base.operands = (top, frame.size_op)
+            pop += [top, frame.base, Op("set", void, (self.top(), frame.base))]
+        return [*self.heads[block], *pop, *self.pre[block], *self.rev[block]]
+
+    def new_frame(self, block: Block) -> Frame:
+        size = Op("const", int64, (), {"value": 0})
+        self.consts["frame", repr(len(self.frames))] = size
+        return Frame(block, Op("sub", int64), size)
+
+    def top(self) -> Op:
+        if self.tape is None:
+            self.tape = self.new_slot(int64, "tape")
+        return self.tape
+
+    @property
+    def counts(self) -> bool:
+        """Whether threads need stacks of different height: something is saved in a loop."""
+        return any(f.saved for b, f in self.frames.items() if b is not self.flow.root)
+
+    def start_of_stack(self) -> list[Op]:
+        """Sets the top to the end of this thread's bytes."""
+        tid = Op("tid", int32, (), {"axis": 0, "ndim": 1})
+        wide = Op("cast", int64, (tid,))
+        following = Op("add", int64, (wide, self.const(int64, 1)))
+        ops = [tid, wide, following]
+        if self.counts:
+            offsets = self.param(2 * self.shift + 1, ("data",), pointer, "offsets")
+            attrs = {"ndim": 1, "offset": 0, "array": "offsets", "layout": "aos"}
+            end = Op("load", int64, (offsets, following, self.const(int64, 8)), attrs)
+        else:
+            end = Op("mul", int64, (following, self.frames[self.flow.root].size_op))
+        return [*ops, end, Op("set", void, (self.top(), end))]
+
+    # building blocks
+
+    def const(self, t: Type, value: Any) -> Op:
+        key = (repr(t), repr(value))
+        if key not in self.consts:
+            self.consts[key] = Op("const", t, (), {"value": value})
+        return self.consts[key]
+
+    def zero(self, t: Type) -> Op:
+        return self.const(t, 0.0 if is_float(t) else 0)
+
+    def param(self, index: int, path: tuple[Any, ...], t: Type, name: str) -> Op:
+        op = self.params.get((index, path))
+        if op is None:
+            op = self.params[index, path] = Op("param", t, (), {"index": index, "path": path, "name": name})
+        return op
+
+    def new_slot(self, t: Type, name: str) -> Op:
+        slot = Op("slot", t, (), {"name": name})
+        self.slots.append(slot)
+        return slot
+
+    def emit(self, kind: str, t: Type, *operands: Op, attrs: dict[str, Any] | None = None) -> Op:
+        """A new op at the current point of the way back."""
+        op = Op(kind, t, operands, attrs, (), self.loc)
+        self.rev[self.block].append(op)
+        return op
+
+    def error(self, op: Op, message: str) -> CompileError:
+        fn = self.flow.fn
+        line, column = (op.loc.line, op.loc.column + 1) if op.loc else (fn.line, None)
+        return CompileError(message, filename=fn.file or "<kernel>", lineno=line, offset=column)
+
+    # values of the forward pass
+
+    def value(self, v: Op) -> Op:
+        """What stands for `v` on the way back; makes it available when it is not."""
+        known = self.known.get(v)
+        if known is None:
+            known = self.known[v] = self.restore(v)
+        return known
+
+    def restore(self, v: Op) -> Op:
+        kind, home = v.kind, self.flow.home[v]
+        if kind == "const":
+            return self.const(v.type, v.attrs["value"])
+        if kind == "result" and (self.replayable(v, home, set()) and v.attrs["of"].kind != "loop"):
+            return self.replay(v, home)
+        if kind in _PURE or (kind == "load" and not self.is_saved_load(v)):
+            operands = tuple([self.value(x) for x in v.operands])
+            op = Op(kind, v.type, operands, v.attrs, (), v.loc)
+        elif kind == "local_load" and v.operands[0].attrs.get("filled") and self.flow.home[v.operands[0]] is home:
+            op = Op(kind, v.type, (self.filled(v.operands[0], home), self.value(v.operands[1])), v.attrs, (), v.loc)
+        else:
+            return self.saved(v, home)
+        self.pre[home].append(op)
+        return op
+
+    def is_saved_load(self, v: Op) -> bool:
+        return any(array_key(p) in self.demand.saved for p in roots(v.operands[0]))
+
+    def saved(self, v: Op, home: Block) -> Op:
+        """Reads `v` from the frame that it was saved in."""
+        if isinstance(v.type, Pointer):
+            raise self.error(v, "the gradient needs to know which array a variable held in each iteration: "
+                                "use a flag instead of a variable that holds an array")  # fmt: skip
+        frame = self.frames[home.frame]
+        arena = self.param(2 * self.shift, ("data",), pointer, "arena")
+        attrs = {"ndim": 1, "offset": frame.place(v), "array": "arena", "layout": "aos"}
+        op = Op("load", v.type, (arena, frame.base, self.const(int64, 1)), attrs, (), v.loc)
+        self.pre[home].append(op)
+        return op
+
+    def filled(self, local: Op, home: Block) -> Op:
+        """A local array that only spreads components out (see `scalarize`): filled again."""
+        if local not in self.known:
+            copy = self.known[local] = Op("local", local.type, (), local.attrs, (), local.loc)
+            stores = [op for op in home.ops if op.kind == "local_store" and op.operands[0] is local]
+            values = [(self.value(op.operands[1]), self.value(op.operands[2])) for op in stores]
+            self.pre[home].append(copy)
+            self.pre[home] += [Op("local_store", void, (copy, k, v)) for k, v in values]
+        return self.known[local]
+
+    def replayable(self, v: Op, block: Block, seen: set[Op]) -> bool:
+        """Whether `v`, or what it needs inside ifs, can be computed again without the tape; `block` is outside of them."""
+        home = self.flow.home.get(v)
+        if v.kind in ("const", "param") or v in seen or (v.kind != "result" and home is block) or not home.within(block):  # type: ignore[union-attr]
+            return True
+        seen.add(v)
+        if v.kind == "result":
+            owner, k = v.attrs["of"], v.attrs["index"]
+            if home is block and seen != {v}:
+                return True  # restored on its own
+            if owner.kind == "loop":
+                return False
+            inner = [b.yields[k] for b in blocks_of(owner)]
+            return all(self.replayable(x, block, seen) for x in (*inner, *self.condition(owner)))
+        if v.kind in _PURE or (v.kind == "load" and not self.is_saved_load(v)):
+            return all(self.replayable(x, block, seen) for x in v.operands)
+        return False
+
+    @staticmethod
+    def condition(owner: Op) -> tuple[Op, ...]:
+        return owner.operands if owner.kind == "if" else ()
+
+    def replay(self, v: Op, home: Block) -> Op:
+        """Runs an `if` again, as far as the result `v` needs it."""
+        out: list[Op] = []
+        result = _Replay(self, home).result(v, out)
+        self.pre[home] += out
+        return result
+
+    # adjoints
+
+    def find_escapes(self) -> None:
+        """Active values used in a block inside their own: adjoints from there are summed in a slot."""
+        home = self.flow.home
+        for block in self.flow.blocks():
+            users = [*block.yields, *(v for op in block.ops for v in op.operands)]
+            for op in block.ops:
+                users += [v for b in blocks_of(op) for v in b.inits]
+            for v in users:
+                if v in self.activity and v not in self.escapes and home[v] is not block and is_float(v.type):
+                    slot = self.escapes[v] = self.new_slot(v.type, "adjoint")
+                    self.heads[home[v]].append(Op("set", void, (slot, self.zero(v.type))))
+
+    def adjoint(self, v: Op) -> Op | None:
+        """The adjoint of `v` so far, None where nothing has come to it."""
+        slot = self.escapes.get(v)
+        return self.adjoints.get(v) if slot is None else self.emit("get", v.type, slot)
+
+    def add(self, v: Op, value: Op) -> None:
+        """adjoint of v += value"""
+        if v in self.activity:
+            before = self.adjoint(v)
+            self.put(v, value if before is None else self.emit("add", v.type, before, value))
+
+    def add_product(self, v: Op, a: Op, b: Op) -> None:
+        """adjoint of v += a * b"""
+        if v in self.activity:
+            before = self.adjoint(v)
+            if before is not None and self.fma and v.type.bits != 16:  # type: ignore[attr-defined]
+                self.put(v, self.emit("fma", v.type, a, b, before))
+            else:
+                self.add(v, self.emit("mul", v.type, a, b))
+
+    def put(self, v: Op, value: Op) -> None:
+        slot = self.escapes.get(v)
+        if slot is None:
+            self.adjoints[v] = value
+        else:
+            self.emit("set", void, slot, value)
+
+    # blocks
+
+    def reverse(self, block: Block) -> None:
+        """Fills `rev` of a block, whose yields already have their adjoints."""
+        outer, self.block = self.block, block
+        for op in reversed(block.ops):
+            self.loc = op.loc
+            handler = HANDLERS.get(op.kind)
+            if handler is not None:
+                handler(self, op)
+            elif op.kind not in PASSIVE:
+                raise self.error(op, f"`{op.kind}` has no gradient: launch this kernel outside of a tape")
+        self.block = outer
+
+    def is_live(self, block: Block) -> bool:
+        """Whether anything in a block passes a gradient on."""
+        known = self.live.get(block)
+        if known is None:
+            known = self.live[block] = any(
+                op in self.activity or self.touches(op) or any(map(self.is_live, blocks_of(op))) for op in block.ops
+            ) or any(v in self.activity for v in (*block.yields, *block.params))
+        return known
+
+    def touches(self, op: Op) -> bool:
+        if op.kind == "custom":
+            return any(isinstance(v.type, Pointer) and self.activity.is_active_pointer(v) for v in op.operands)
+        if op.kind in ("store", "atomic"):
+            return is_float(op.operands[-1].type) and self.activity.is_active_pointer(op.operands[0])
+        return op.kind == "local_store" and op.operands[0] in self.activity
+
+    def elementwise(self, op: Op) -> None:
+        if op in self.activity and (g := self.adjoint(op)) is not None:
+            RULES[op.kind](_Step(self, op, g))
+
+    def cast(self, op: Op) -> None:
+        if op in self.activity and (g := self.adjoint(op)) is not None:
+            source = op.operands[0]
+            if source in self.activity:
+                self.add(source, g if source.type == op.type else self.emit("cast", source.type, g))
+
+    def bitcast(self, op: Op) -> None:
+        if op in self.activity and op in self.activity.opaque:
+            raise self.error(op, "the gradient cannot follow a float through its bits: give the function a gradient of "
+                                 "its own with @func_grad")  # fmt: skip
+        self.cast(op)
+
+    def select(self, op: Op) -> None:
+        if op in self.activity and (g := self.adjoint(op)) is not None:
+            c, a, b = op.operands
+            zero = self.zero(op.type)
+            if a in self.activity:
+                self.add(a, self.emit("select", op.type, self.value(c), g, zero))
+            if b in self.activity:
+                self.add(b, self.emit("select", op.type, self.value(c), zero, g))
+
+    def branch(self, op: Op) -> None:
+        blocks = blocks_of(op)
+        if not any(map(self.is_live, blocks)):
+            return
+        incoming = [(k, self.adjoint(r)) for k, r in enumerate(results_of(op)) if r in self.activity]
+        regions = []
+        for block in blocks:
+            outer, self.block = self.block, block
+            for k, g in incoming:
+                if g is not None:
+                    self.add(block.yields[k], g)
+            self.block = outer
+            self.reverse(block)
+            regions.append(Region(self.code(block)))
+        if any(region.ops for region in regions):
+            condition = self.value(op.operands[0])
+            self.rev[self.block].append(Op("if", void, (condition,), None, tuple(regions), op.loc))
+
+    def loop(self, op: Op) -> None:
+        (body,) = blocks_of(op)
+        if not self.is_live(body):
+            return
+        results = results_of(op)
+        carried = [k for k, phi in enumerate(body.params) if phi in self.activity or results[k] in self.activity]
+        slots = {k: self.new_slot(body.params[k].type, "carried") for k in carried}
+        for k in carried:
+            g = self.adjoint(results[k]) if results[k] in self.activity else None
+            self.emit("set", void, slots[k], g if g is not None else self.zero(slots[k].type))
+        trips = self.trips(op, body)
+        counter = Op("index", int64)
+        self.frames[body] = self.new_frame(body)
+        self.bind_index(op, body, counter)
+        outer, self.block = self.block, body
+        incoming = [(k, self.emit("get", slots[k].type, slots[k])) for k in carried]
+        for k, g in incoming:
+            self.add(body.yields[k], g)
+        self.reverse(body)
+        for k in carried:
+            phi = body.params[k]
+            g = self.adjoint(phi) if phi in self.activity else None  # type: ignore[assignment]
+            self.emit("set", void, slots[k], g if g is not None else self.zero(phi.type))
+        region = Region([counter, *self.code(body)])
+        self.block, self.loc = outer, op.loc
+        minus = self.const(int64, -1)
+        last = self.emit("add", int64, trips, minus)
+        self.rev[outer].append(Op("for", void, (last, minus, minus), {}, (region,), op.loc))
+        for k in carried:
+            self.add(body.inits[k], self.emit("get", slots[k].type, slots[k]))
+
+    def trips(self, op: Op, body: Block) -> Op:
+        """How often the loop ran, int64."""
+        if body.count is not None:
+            return self.emit("cast", int64, self.value(body.count))
+        start, stop, step = (self.emit("cast", int64, self.value(v)) if v.type is not int64 else self.value(v)
+                             for v in op.operands)  # fmt: skip
+        zero, one = self.const(int64, 0), self.const(int64, 1)
+        up = self.emit("gt", bool_, step, zero)
+        span = self.emit("select", int64, up, self.emit("sub", int64, stop, start), self.emit("sub", int64, start, stop))
+        width = self.emit("abs", int64, step)
+        rounded = self.emit("sub", int64, self.emit("add", int64, span, width), one)
+        whole = self.emit("div", int64, rounded, width)  # by a step of 0: no trips, as x / 0 = 0
+        return self.emit("select", int64, self.emit("gt", bool_, span, zero), whole, zero)
+
+    def bind_index(self, op: Op, body: Block, counter: Op) -> None:
+        """The loop variable of iteration `counter`."""
+        if not op.operands:
+            return
+        index = body.ops[0]
+        t: Scalar = index.type  # type: ignore[assignment]
+        start, _, step = (self.value(v) for v in op.operands)
+        k = counter if t is int64 else Op("cast", t, (counter,))
+        scaled = Op("mul", t, (k, step))
+        self.known[index] = Op("add", t, (start, scaled))
+        self.heads[body] += [*([k] if k is not counter else []), scaled, self.known[index]]
+
+    # memory
+
+    def shadow(self, p: Op) -> Op | None:
+        """Where the gradient of what `p` points to lies; None where there is none."""
+        found = {array_key(r) in self.demand.active for r in roots(p)}
+        if found == {False} or not found:
+            return None
+        if len(found) == 2:
+            raise self.error(p, "a variable holds now an array with a gradient, now one without")
+        match p.kind:
+            case "param":
+                name = f"{p.attrs.get('name', '')}.grad"
+                return self.param(p.attrs["index"] + self.shift, p.attrs["path"], pointer, name)
+            case "address":
+                return self.emit("address", pointer, self.shadow(p.operands[0]), self.value(p.operands[1]))  # type: ignore[arg-type]
+            case "select":
+                a, b = self.shadow(p.operands[1]), self.shadow(p.operands[2])
+                return self.emit("select", pointer, self.value(p.operands[0]), a, b)  # type: ignore[arg-type]
+        raise self.error(p, "the gradient cannot follow a variable that holds different arrays: use a flag instead")
+
+    def grad_access(self, kind: str, op: Op, *values: Op) -> Op | None:
+        """An access (atomic: add) to the gradient of the element that `op` touches, or None where there is none."""
+        place = self.shadow(op.operands[0])
+        if place is None:
+            return None
+        n = op.attrs["ndim"]
+        operands = [self.value(v) for v in op.operands[1 : 1 + 2 * n]]
+        t = void if kind == "store" else op.operands[-1].type if op.kind == "store" else op.type
+        attrs = {**op.attrs, "array": f"{op.attrs.get('array', '')}.grad", "op": "add"}
+        if kind != "atomic":
+            del attrs["op"]
+        access = self.emit(kind, t, place, *operands, *values, attrs=attrs)
+        self.accesses.append(access)
+        return access
+
+    def load(self, op: Op) -> None:
+        if op in self.activity and (g := self.adjoint(op)) is not None:
+            self.scatter(op, g)
+
+    def scatter(self, op: Op, g: Op) -> None:
+        if op.type.bits == 16:  # type: ignore[attr-defined]
+            raise self.error(op, f"gradients of {op.type!r} arrays are not summed yet: use float32")
+        self.grad_access("atomic", op, g)
+
+    def store(self, op: Op) -> None:
+        v = op.operands[-1]
+        if is_float(v.type):
+            g = self.grad_access("load", op)
+            if g is not None:
+                self.grad_access("store", op, self.zero(v.type))
+                self.add(v, g)
+
+    def atomic(self, op: Op) -> None:
+        v, name = op.operands[-1], op.attrs["op"]
+        if not is_float(v.type) or self.shadow(op.operands[0]) is None:
+            return
+        old = self.adjoint(op) if op in self.activity else None
+        if name in ("add", "sub"):
+            if v in self.activity:
+                g = self.grad_access("load", op)
+                self.add(v, g if name == "add" else self.emit("neg", v.type, g))  # type: ignore[arg-type]
+            if old is not None:
+                self.scatter(op, old)
+        elif name in ("min", "max") and old is None:
+            self.extremum(op, v, name)
+        else:
+            raise self.error(op, f"atomic_{name} on {v.type!r} whose result is used has no gradient"
+                             if name in ("min", "max") else f"atomic_{name} on {v.type!r} has no gradient")  # fmt: skip
+
+    def extremum(self, op: Op, v: Op, name: str) -> None:
+        """The one thread that brought the final value takes the gradient, and leaves none to what was there before."""
+        n, mine = op.attrs["ndim"], {array_key(p) for p in roots(op.operands[0])}
+        for other, keys in accesses(self.flow, ("store", "atomic")):
+            if keys & mine and other.attrs.get("op") != name:
+                raise self.error(op, f"the gradient of atomic_{name} needs all other writes to the array to be atomic_{name}")
+        place = tuple([self.value(x) for x in op.operands[: 1 + 2 * n]])
+        final = self.emit("load", v.type, *place, attrs={k: a for k, a in op.attrs.items() if k != "op"})
+        won = self.emit("eq", bool_, self.value(v), final)
+        changed = self.emit("lt" if name == "min" else "gt", bool_, self.value(v), self.value(op))
+        both = self.emit("and", bool_, won, changed)
+        slot = self.new_slot(v.type, "taken")
+        self.emit("set", void, slot, self.zero(v.type))
+        mark = len(self.rev[self.block])
+        g = self.grad_access("load", op)
+        self.grad_access("store", op, self.zero(v.type))
+        inner = [*self.rev[self.block][mark:], Op("set", void, (slot, g))]  # type: ignore[arg-type]
+        del self.rev[self.block][mark:]
+        self.rev[self.block].append(Op("if", void, (both,), None, (Region(inner), Region([])), op.loc))
+        self.add(v, self.emit("get", v.type, slot))
+
+    def make_private(self, body: list[Op]) -> list[Op]:
+        """Sums by atomics become plain ones where each thread has elements of its own: its index is in every access."""
+        groups: dict[ArrayKey, list[Op]] = {}
+        for op in self.accesses:
+            for p in roots(op.operands[0]):
+                groups.setdefault(array_key(p), []).append(op)
+        private: set[Op] = set()
+        for key, ops in groups.items():
+            places = {_thread_place(op) for op in ops}
+            shift = (key[0] - self.shift, key[1])
+            if len(places) == 1 and None not in places and shift not in self.demand.shared:
+                private.update(op for op in ops if op.kind == "atomic")
+        return [new for op in body for new in self.made_private(op, private)] if private else body
+
+    def made_private(self, op: Op, private: set[Op]) -> list[Op]:
+        if op.regions:
+            for region in op.regions:
+                region.ops = [new for inner in region.ops for new in self.made_private(inner, private)]
+        if op not in private:
+            return [op]
+        *place, g = op.operands
+        attrs = {k: v for k, v in op.attrs.items() if k != "op"}
+        before = Op("load", op.type, tuple(place), attrs, (), op.loc)
+        total = Op("add", op.type, (before, g), None, (), op.loc)
+        return [before, total, Op("store", void, (*place, total), attrs, (), op.loc)]
+
+    # functions with a gradient of their own
+
+    def custom(self, op: Op) -> None:
+        """Puts the gradient function in, with the arguments, the adjoints of the results and the gradient arrays."""
+        outputs = op.attrs["outputs"]
+        found = [self.adjoint(v) if v is not None and v in self.activity else None for v in outputs]
+        if not self.touches(op) and not any(found):
+            return
+        fn = gradient_mir(op.attrs["gradient"], self.fma)
+        arguments = dict(zip(op.attrs["args"], op.operands, strict=True))
+        count = len(op.attrs["gradient"].function.params) - len(op.attrs["gradient"].results)
+        incoming = iter([g if g is not None else self.zero(v.type) for v, g in self.results_with_adjoints(op, found)])
+        adjoints = {}  # parameter and path of each adjoint of a result
+        for p in op.attrs["gradient"].function.params[count:]:
+            adjoints.update({(p.attrs["index"], path): next(incoming) for path, _ in leaves(p.type)})
+        values: dict[Op, Op] = {}
+        for p in fn.params:
+            key = (p.attrs["index"], p.attrs["path"])
+            values[p] = adjoints[key] if key in adjoints else self.value(arguments[key])
+        pointers = {values[p]: arguments[p.attrs["index"], p.attrs["path"]] for p in fn.params if isinstance(p.type, Pointer)}
+        out = self.rev[self.block]
+        *body, end = fn.body.ops
+        for inner in body:
+            self.place_custom(inner, values, pointers, out)
+        none = self.all_zero([g for v, g in zip(outputs, found, strict=True) if g is not None and v in self.masked])
+        at = {key: v for key, v in zip(_yielded(op.attrs["gradient"].function, count), end.operands, strict=True)}
+        for key, v in arguments.items():
+            if is_float(v.type) and key in at:
+                g = values.get(at[key], at[key])
+                self.add(v, g if none is None else self.emit("select", v.type, none, self.zero(v.type), g))
+
+    def all_zero(self, found: list[Op]) -> Op | None:
+        """Whether all these adjoints are 0, None where there are none."""
+        tests = [self.emit("eq", bool_, g, self.zero(g.type)) for g in found]
+        return functools.reduce(lambda a, b: self.emit("and", bool_, a, b), tests) if tests else None
+
+    def results_with_adjoints(self, op: Op, found: list[Op | None]) -> Iterator[tuple[Any, Op | None]]:
+        """(something with the type of the result leaf, its adjoint) for all leaves of the results."""
+        types_of = [t for r in op.attrs["gradient"].results for _, t in leaves(r)]
+        return zip([Op("none", t) for t in types_of], found, strict=True)
+
+    def place_custom(self, op: Op, values: dict[Op, Op], pointers: dict[Op, Op], out: list[Op]) -> None:
+        """Copies one op of a gradient function; a shadow becomes the gradient array, or the next best when there is none."""
+        if op.kind == "shadow":
+            place = self.shadow(pointers[values.get(op.operands[0], op.operands[0])])
+            if place is None:
+                raise self.error(op, "the gradient function uses the gradient of an array that has none: "
+                                     "give the array requires_grad=True")  # fmt: skip
+            values[op] = place
+            return
+        copy = clone_op(op, values)
+        out.append(copy)
+        for inner in Region([copy]).walk():
+            if inner.kind in ("load", "store", "atomic") and any(p.attrs["index"] >= self.shift for p in roots(inner.operands[0])):
+                self.accesses.append(inner)
+
+    # local arrays
+
+    def local_adjoint(self, local: Op) -> Op | None:
+        """The adjoints of a local array's elements; zero where the array begins."""
+        if local not in self.activity:
+            return None
+        if local not in self.local_adjoints:
+            t: LocalArray = local.type  # type: ignore[assignment]
+            made = self.local_adjoints[local] = Op("local", t, (), {}, (), local.loc)
+            self.heads[self.flow.home[local]].append(made)
+        return self.local_adjoints[local]
+
+    def local_load(self, op: Op) -> None:
+        if op in self.activity and (g := self.adjoint(op)) is not None:
+            array, index = self.local_adjoint(op.operands[0]), self.value(op.operands[1])
+            before = self.emit("local_load", op.type, array, index)  # type: ignore[arg-type]
+            self.emit("local_store", void, array, index, self.emit("add", op.type, before, g))  # type: ignore[arg-type]
+
+    def local_store(self, op: Op) -> None:
+        array = self.local_adjoint(op.operands[0])
+        if array is not None:
+            index, v = self.value(op.operands[1]), op.operands[2]
+            g = self.emit("local_load", v.type, array, index)
+            self.emit("local_store", void, array, index, self.zero(v.type))
+            self.add(v, g)
+
+
+def gradient_mir(gradient: Any, fma: bool) -> Function:
+    """The MIR of a custom gradient: parameters by argument and path, a `yield` of the arguments' adjoints at the end."""
+    return simplify(scalarize(inline(gradient.function, customs=False)), fma)
+
+
+def _thread_place(op: Op) -> tuple[Any, ...] | None:
+    """Where this thread's index stands among the indices of an access that no other thread can make; else None."""
+    if op.operands[0].kind != "param":
+        return None
+    found = [(v.attrs["axis"], v.attrs["ndim"]) if v.kind == "tid" else None for v in op.operands[1 : 1 + op.attrs["ndim"]]]
+    axes = {a for a in found if a is not None}
+    whole = any(axes >= {(axis, ndim) for axis in range(ndim)} for _, ndim in axes)
+    return tuple(found) if whole else None
+
+
+def _yielded(function: Function, count: int) -> list[tuple[int, Any]]:
+    """Parameter and path of each operand of the yield, leaf by leaf."""
+    return [(p.attrs["index"], path) for p in function.params[:count] if not isinstance(p.type, Table | LocalArray)
+            for path, _ in leaves(p.type)]  # fmt: skip
+
+
+def find_masked(flow: Flow) -> set[Op]:
+    """Values that a select (or min, max) may drop: their adjoint is then 0, and stays 0 whatever it is multiplied by.
+
+    In `x / n if n > 0 else 0` the quotient's adjoint at n = 0 is 0, and 0 / 0 must not come of it.
+    """
+    found: set[Op] = set()
+    for _, op in reversed(list(flow.ops())):
+        if op.kind == "select":
+            found.update(op.operands[1:])
+        elif op.kind in ("min", "max", "select_min", "select_max") or op in found:
+            found.update(op.operands)
+        for k, result in enumerate(results_of(op)):
+            if result in found:
+                found.update(v for b in blocks_of(op) for v in (b.yields[k], *b.inits[k : k + 1]))
+    return found
+
+
+class _Step:
+    """What a rule sees of one op."""
+
+    def __init__(self, reverse: Reverse, op: Op, g: Op):
+        self.reverse, self.op, self.g = reverse, op, g
+        self.none: Op | None = None  # whether the adjoint is 0, for values that may be masked
+        if op in reverse.masked and op.kind in ("mul", "div", "sqrt", "fma"):
+            self.none = self.emit("eq", g, self.number(0.0))
+
+    def needs(self, k: int) -> bool:
+        return self.op.operands[k] in self.reverse.activity
+
+    def operand(self, k: int) -> Op:
+        return self.reverse.value(self.op.operands[k])
+
+    def result(self) -> Op:
+        return self.reverse.value(self.op)
+
+    def emit(self, kind: str, *operands: Op) -> Op:
+        truth = kind in ELEMENTWISE and (ELEMENTWISE[kind].result == "bool" or operands[0].type is bool_)
+        return self.reverse.emit(kind, bool_ if truth else self.op.type, *operands)
+
+    def number(self, value: float) -> Op:
+        return self.reverse.const(self.op.type, value)
+
+    def add(self, k: int, value: Op) -> None:
+        if self.none is not None and self.needs(k):
+            value = self.emit("select", self.none, self.number(0.0), value)
+        self.reverse.add(self.op.operands[k], value)
+
+    def add_product(self, k: int, a: Op, b: Op) -> None:
+        if self.none is not None:
+            self.add(k, self.emit("mul", a, b))
+        else:
+            self.reverse.add_product(self.op.operands[k], a, b)
+
+
+class _Replay:
+    """Emits ifs again, outside of the block lists; values from outside of them come from the reverse pass."""
+
+    def __init__(self, reverse: Reverse, home: Block):
+        self.reverse, self.home = reverse, home
+        self.known: dict[Op, Op] = {}
+
+    def result(self, v: Op, out: list[Op]) -> Op:
+        owner, k = v.attrs["of"], v.attrs["index"]
+        slot = self.reverse.new_slot(v.type, "again")
+        if owner.kind == "custom":
+            value = self.value(blocks_of(owner)[0].yields[k], out)
+            out.append(Op("set", void, (slot, value)))
+        else:
+            condition = self.value(owner.operands[0], out)
+            regions = []
+            for block in blocks_of(owner):
+                inner: list[Op] = []
+                before = dict(self.known)
+                value = self.value(block.yields[k], inner)
+                self.known = before
+                regions.append(Region([*inner, Op("set", void, (slot, value))]))
+            out.append(Op("if", void, (condition,), None, tuple(regions), owner.loc))
+        got = Op("get", v.type, (slot,))
+        out.append(got)
+        return got
+
+    def value(self, v: Op, out: list[Op]) -> Op:
+        reverse = self.reverse
+        home = reverse.flow.home.get(v)
+        if v.kind in ("const", "param") or home is None or home is self.home or not home.within(self.home):
+            return reverse.value(v)
+        if v in self.known:
+            return self.known[v]
+        if v.kind == "result":
+            made = self.result(v, out)
+        else:
+            operands = tuple([self.value(x, out) for x in v.operands])
+            made = Op(v.kind, v.type, operands, v.attrs, (), v.loc)
+            out.append(made)
+        self.known[v] = made
+        return made
+
+
+_R = Reverse
+HANDLERS: dict[str, Callable[[Reverse, Op], None]] = {
+    **dict.fromkeys(RULES, _R.elementwise), "cast": _R.cast, "bitcast": _R.bitcast, "select": _R.select, "if": _R.branch,
+    "loop": _R.loop, "load": _R.load, "store": _R.store, "atomic": _R.atomic, "local_load": _R.local_load,
+    "local_store": _R.local_store, "custom": _R.custom,
+}  # fmt: skip
+# ops that pass no gradient on
+PASSIVE = frozenset({"const", "tid", "address", "index", "local", "print"})

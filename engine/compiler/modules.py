@@ -1,0 +1,114 @@
+"""Modules of kernels: a name, its kernels and their options. The kernel, not the module, is what is compiled and cached."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from engine.config import config
+from engine.errors import CompileError
+
+if TYPE_CHECKING:
+    from engine.compiler.function import Func
+    from engine.compiler.kernel import Kernel
+
+
+class Module:
+    """The kernels and functions that one Python module has defined."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.kernels: dict[str, Kernel] = {}
+        self.functions: dict[str, Func] = {}
+        self._options: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<module of kernels {self.name}>"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What holds for the kernels of the module unless they say otherwise."""
+        defaults = {"enable_backward": config.enable_backward, "fast_math": config.fast_math, "mode": config.mode,
+                    "max_unroll": config.max_unroll, "block_dim": 256, "cuda_output": None, "fuse_fp": config.fma,
+                    "lineinfo": config.lineinfo}  # fmt: skip
+        return {**defaults, **self._options}
+
+    def set_options(self, options: dict[str, Any]) -> None:
+        self._options.update(options)
+
+    def load(self, device: Any = None, block_dim: int | None = None) -> bool:
+        """Compiles every kernel of the module whose argument types are known. Whether none of them is broken.
+
+        A broken kernel raises its error when it is launched; it does not keep others from being loaded.
+        """
+        broken = 0
+        for kernel in list(self.kernels.values()):
+            try:
+                kernel.preload()
+            except CompileError:
+                broken += 1
+        return not broken
+
+    def hash_module(self) -> str:
+        """A hash that changes when the code of one of the module's kernels does."""
+        from engine.compiler.cache import digest
+        from engine.compiler.pipeline import function_digest
+
+        parts = []
+        for key, kernel in sorted(self.kernels.items()):
+            for one in (kernel, *kernel.overloads.values()):
+                one.func.specialisations.clear()
+                if not one.is_generic:
+                    parts += [key, function_digest(one.lower([t for _, t in one.params]))]
+        return digest(*parts)
+
+    def unload(self) -> None:
+        """Forgets what was compiled."""
+        for kernel in self.kernels.values():
+            kernel.forget()
+
+
+MODULES: dict[str, Module] = {}
+
+
+def get_module(name: str) -> Module:
+    """The module of kernels called `name`, made when first asked for."""
+    found = MODULES.get(name)
+    if found is None:
+        found = MODULES[name] = Module(name)
+    return found
+
+
+def calling_module(depth: int = 2) -> Module:
+    """The module of kernels of whoever called the function that calls this."""
+    return get_module(sys._getframe(depth).f_globals.get("__name__", "__main__"))
+
+
+def _chosen(module: Any, depth: int) -> Module:
+    if module is None:
+        return calling_module(depth + 1)
+    return module if isinstance(module, Module) else get_module(getattr(module, "__name__", module))
+
+
+def set_module_options(options: dict[str, Any], module: Any = None) -> None:
+    """Sets options for the kernels of the calling module, or of `module`."""
+    _chosen(module, 2).set_options(options)
+
+
+def get_module_options(module: Any = None) -> dict[str, Any]:
+    """The options of the calling module, or of `module`."""
+    return _chosen(module, 2).options
+
+
+def load_module(module: Any = None, device: Any = None, block_dim: int | None = None, recursive: bool = False) -> None:
+    """Compiles the kernels of the calling module, or of `module`, before they are launched."""
+    found = _chosen(module, 2)
+    names = [n for n in MODULES if n == found.name or (recursive and n.startswith(found.name + "."))]
+    for name in names:
+        MODULES[name].load(device)
+
+
+def force_load(device: Any = None, modules: Any = None, block_dim: int | None = None) -> None:
+    """Compiles the kernels of all modules, or of `modules`, before they are launched."""
+    for module in list(MODULES.values()) if modules is None else modules:
+        _chosen(module, 2).load(device)

@@ -1,0 +1,181 @@
+"""Runs what a gradient consists of: augmented forward launches with their arena, and backward launches.
+
+`Plan` is one launch seen by the differentiator: which arrays its arguments are, which of them carry gradients, which the
+launch overwrites. `forward()` runs it and keeps what the way back needs; `backward(gradients)` undoes it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import types
+from engine.compiler.adjoint import Demand
+from engine.compiler.adjoint_activity import ArrayKey
+from engine.compiler.adjoint_program import DerivedKernel, Gradient, footprint, gradient
+from engine.compiler.values import StructValue
+from engine.config import config
+from engine.context import arguments, gradients
+from engine.context.array import array
+from engine.context.device import get_device
+from engine.context.launch import launch
+from engine.context.table import Table
+from engine.errors import LaunchError
+
+
+def arrays_of(value: Any, kind: types.Type, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], array]]:
+    """The arrays in an argument, with the path to each: itself, or fields of a struct."""
+    if isinstance(value, array):
+        yield path, value
+    elif isinstance(kind, types.Struct):
+        for name, ftype in kind.fields:
+            yield from arrays_of(getattr(value, name), ftype, (*path, name))
+
+
+def with_arrays(value: Any, kind: types.Type, found: Mapping[tuple[Any, ...], Any], path: tuple[Any, ...] = ()) -> Any:
+    """A copy of an argument with the arrays at some paths replaced."""
+    if isinstance(value, array):
+        return found.get(path, value)
+    if isinstance(kind, types.Struct) and isinstance(value, StructValue):
+        fields = {name: with_arrays(getattr(value, name), t, found, (*path, name)) for name, t in kind.fields}
+        return type(value)(**fields)
+    return value
+
+
+class Plan:
+    """One launch of a kernel, and its gradient once `differentiate` was called."""
+
+    def __init__(self, kernel: Any, dim: Any, args: Sequence[Any], device: Any):
+        self.kernel, self.dim, self.device = kernel, dim, get_device(device)
+        self.args, kinds = arguments.check(kernel.name, kernel.params, list(args), self.device)
+        self.kinds = tuple(kinds)
+        self.prints = footprint(kernel, self.kinds)
+        self.arrays: dict[ArrayKey, array] = {
+            (i, path): a for i, (v, t) in enumerate(zip(self.args, self.kinds, strict=True)) for path, a in arrays_of(v, t)
+        }
+        self.active: frozenset[ArrayKey] = frozenset()
+        self.gradient: Gradient | None = None
+        self.arena: array | None = None
+        self.offsets: array | None = None
+
+    def name_of(self, key: ArrayKey) -> str:
+        return ".".join([self.kernel.params[key[0]][0], *map(str, key[1])])
+
+    @property
+    def written(self) -> list[array]:
+        """Arrays that the launch writes."""
+        return [self.arrays[k] for k in sorted(self.prints.writes, key=repr) if k in self.arrays]
+
+    def differentiate(self, active: frozenset[ArrayKey]) -> Gradient:
+        """Makes the gradient for these active arrays. Raises CompileError for code, LaunchError for arguments without one."""
+        self.active = active & self.prints.floats
+        for i, kind in enumerate(self.kinds):
+            if isinstance(kind, types.Table) and any(k[0] == i for k in self.prints.writes & self.prints.floats):
+                name = self.kernel.params[i][0]
+                raise LaunchError(self.kernel.name, name, "arrays, to pass gradients on", f"a table {kind!r}",
+                                  "gradients do not go through tables yet: pass its fields to the kernel as arrays")  # fmt: skip
+        saved, shared = self._overlaps()
+        demand = Demand(self.active, saved & self.prints.reads, shared & self.active)
+        self.gradient = gradient(self.kernel, self.kinds, demand)
+        return self.gradient
+
+    def _overlaps(self) -> tuple[frozenset[ArrayKey], frozenset[ArrayKey]]:
+        """Arrays whose elements this launch overwrites, under whatever name; and arrays that share memory."""
+        saved, shared = set(self.prints.writes), set()
+        keys = list(self.arrays)
+        for n, a in enumerate(keys):
+            for b in keys[n + 1 :]:
+                if self.arrays[a].block is self.arrays[b].block and gradients.overlap(self.arrays[a], self.arrays[b]):
+                    shared |= {a, b}
+                    if a in saved or b in saved:
+                        saved |= {a, b}
+        return frozenset(saved), frozenset(shared)
+
+    @property
+    def threads(self) -> int:
+        return math.prod(self.dim) if isinstance(self.dim, tuple | list) else int(self.dim)
+
+    # running
+
+    def launch(self, kernel: Any, args: Sequence[Any]) -> None:
+        launch(kernel, self.dim, args, device=self.device, record_tape=False)
+
+    def forward(self) -> None:
+        """Runs the launch, and saves what the way back needs."""
+        made = self.gradient
+        assert made is not None
+        if made.forward is None:
+            self.launch(self.kernel, self.args)
+            return
+        total = self.threads * made.frame
+        if made.count is not None:
+            total = self._count(made.count, made.count_is_pure)
+        if total > config.tape_limit:
+            where = f"the loop at line {made.loop} saves" if made.loop else "it saves"
+            raise LaunchError(self.kernel.name, "dim", f"at most {config.tape_limit} bytes saved for the gradient",
+                              f"{total} bytes for {self.threads} threads: {where} {made.frame} bytes and more per thread",
+                              "raise engine.config.tape_limit, or launch fewer threads at a time")  # fmt: skip
+        self.arena = array.allocate(types.uint8, max(total, 1), device=self.device, zeroed=False)
+        if self.offsets is None:
+            self.offsets = array.allocate(types.int64, 1, device=self.device)
+        self.launch(made.forward, [*self.args, self.arena, self.offsets])
+
+    def _count(self, kernel: DerivedKernel, pure: bool) -> int:
+        """Fills `offsets` with where each thread's bytes begin; the bytes of all."""
+        counts = array.allocate(types.int64, self.threads, device=self.device)
+        kept = [] if pure else [(a, a.numpy().copy()) for a in self.written]
+        self.launch(kernel, [*self.args, counts])
+        for a, before in kept:
+            a._window(a.ptr, a.shape, a.strides)[...] = before
+        self.offsets = array.allocate(types.int64, self.threads + 1, device=self.device)
+        ends = np.cumsum(counts.numpy())
+        self.offsets.numpy()[1:] = ends
+        return int(ends[-1]) if len(ends) else 0
+
+    def backward(self, gradient_of: Callable[[ArrayKey], array]) -> None:
+        """Adds to the gradients of what the launch read, and consumes those of what it wrote."""
+        made = self.gradient
+        assert made is not None
+        found = {key: gradient_of(key) for key in self.active}
+        shadows = [
+            with_arrays(v, t, {path: a for (k, path), a in found.items() if k == i})
+            for i, (v, t) in enumerate(zip(self.args, self.kinds, strict=True))
+        ]
+        nothing = array.allocate(types.uint8, 1, device=self.device)
+        offsets = self.offsets or array.allocate(types.int64, 1, device=self.device)
+        args = [*self.args, *shadows, self.arena or nothing, offsets]
+        if config.deterministic:
+            with config.scope(threads=1):
+                self.launch(made.backward, args)
+        else:
+            self.launch(made.backward, args)
+
+
+def launch_adjoint(kernel: Any, dim: Any, args: list[Any], adjoints: list[Any], device: Any) -> None:
+    """The backward pass of one launch alone: `adjoints` are the gradients of the arguments, None where there is none.
+
+    Without an adjoint, an array's own `grad` is taken where it has one. The kernel's arrays keep their values. Raises
+    LaunchError for a gradient that is laid out unlike its array.
+    """
+    plan = Plan(kernel, dim, args, device)
+    given = {key: a.grad for key, a in plan.arrays.items() if a.grad is not None}
+    for i, adjoint in enumerate(adjoints[: len(plan.args)]):
+        for path, a in arrays_of(adjoint, plan.kinds[i]) if adjoint is not None else ():
+            primal = plan.arrays.get((i, path))
+            if primal is None or a.shape != primal.shape or a.strides != primal.strides or a.ir_type != primal.ir_type:
+                raise LaunchError(kernel.name, f"{plan.name_of((i, path))}.grad", f"{primal!r}", f"{a!r}")
+            given[i, path] = a
+    made = plan.differentiate(frozenset(given))
+    if made.forward is not None:
+        kept = [(a, a.numpy().copy()) for a in plan.written]
+        plan.forward()
+        for a, before in kept:
+            a._window(a.ptr, a.shape, a.strides)[...] = before
+    plan.backward(lambda key: given[key])
+
+
+gradients.backward = sys.modules[__name__]
