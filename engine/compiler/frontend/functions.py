@@ -87,7 +87,7 @@ def call_library(ctx: Lowering, name: str, args: Sequence[Value], node: ast.AST,
     return call_builtin(ctx, BUILTINS[name], args, kwargs or {}, node)
 
 
-WriteBack = Callable[[Lowering, Sequence[str], Sequence[int], Value, ast.AST], Value]
+WriteBack = Callable[[Lowering, str, Sequence[str], Sequence[int], Value, ast.AST], Value]
 
 
 def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value], node: ast.AST,
@@ -115,7 +115,7 @@ def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs:
         result = emit_call(ctx, candidate, given, specs, node)
         if implementation.updates and write_back is not None:
             names = [p.name for p in candidate.source.parameters]
-            return write_back(ctx, names, implementation.updates, result, node)
+            return write_back(ctx, builtin.name, names, implementation.updates, result, node)
         return result
     half = _in_float32(ctx, builtin, args, kwargs, node)
     if half is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.compiler import types
 from engine.compiler.function import Func
+from engine.compiler.library.registry import changed_arguments
 from engine.compiler.source import Source, statements
 
 
@@ -38,6 +39,8 @@ class NameUse:
         use = cls()
         if source is not None and types.Reference.used:
             use._references(tree, source)
+        if source is not None and not changed_arguments().keys().isdisjoint(source.fn.__code__.co_names):
+            use._changes(tree)
         for arg in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
             use.assigned[arg.arg] += 1
         for node in statements(tree.body):
@@ -70,6 +73,15 @@ class NameUse:
                 if name and isinstance(value, ast.Name):
                     self.assigned[value.id] += 1
                     self.mutated.add(value.id)
+
+    def _changes(self, tree: ast.FunctionDef) -> None:
+        """Names that calls of library functions change, such as the state of `randf(state)`."""
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args) if name in changed_arguments():
+                    for position in changed_arguments()[name]:
+                        if position < len(args):
+                            self._target(args[position])
 
     def _target(self, target: ast.expr) -> None:
         match target:

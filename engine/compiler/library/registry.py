@@ -6,6 +6,7 @@ Python scope it runs as Python, on NumPy scalars and Python-scope values, with t
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -150,6 +151,12 @@ BUILTINS: dict[str, Builtin] = {}
 def name_of(name: str) -> Builtin:
     """The builtin called `name`, made when first asked for, so that modules may refer to each other's names."""
     return BUILTINS.setdefault(name, Builtin(name))
+
+
+@functools.cache
+def changed_arguments() -> dict[str, tuple[int, ...]]:
+    """Names whose calls change arguments, with the positions of these."""
+    return {name: found.overloads[0].updates for name, found in BUILTINS.items() if found.overloads[0].updates}
 
 
 def builtin(name: str, updates: tuple[int, ...] = ()) -> Callable[[Implementation], LibraryFunction]:
