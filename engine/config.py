@@ -90,7 +90,20 @@ class Alias:
         setattr(config, self.knob, value)
 
 
-_NO_EFFECT = "accepted for scripts written for Warp; has no effect"
+class Inert:
+    """A knob of Warp's that has nothing to set here: scripts written for Warp may assign it and read it back."""
+
+    def __init__(self, default: Any):
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, config: Config | None, owner: type) -> Any:
+        return self if config is None else config._values.get(self.name, self.default)
+
+    def __set__(self, config: Config, value: Any) -> None:
+        config._values[self.name] = value
 
 
 def _flag(value: Any) -> bool:
@@ -190,25 +203,14 @@ class Config:
     cache_kernels = Alias("kernel_cache")
     kernel_cache_dir = Alias("cache_dir")
     optimization_level = Alias("opt_level")
-    # Warp's knobs that have nothing to set here: they can be assigned and read back
-    quiet = Knob(_anything, False, _NO_EFFECT)
-    verify_fp = Knob(_anything, False, _NO_EFFECT)
-    verify_cuda = Knob(_anything, False, _NO_EFFECT)
-    verify_autograd_array_access = Knob(_anything, False, _NO_EFFECT)
-    print_launches = Knob(_anything, False, _NO_EFFECT)
-    log_level = Knob(_anything, 30, _NO_EFFECT)
-    enable_backward = Knob(_anything, True, _NO_EFFECT)
-    enable_cpu_blocks = Knob(_anything, False, _NO_EFFECT)
-    enable_vector_component_overwrites = Knob(_anything, True, _NO_EFFECT)
-    cpu_compiler_flags = Knob(_anything, None, _NO_EFFECT)
-    launch_array_access_mode = Knob(_anything, None, _NO_EFFECT)
-    legacy_scalar_return_types = Knob(_anything, False, _NO_EFFECT)
-    legacy_cpu_linker = Knob(_anything, False, _NO_EFFECT)
-    use_precompiled_headers = Knob(_anything, False, _NO_EFFECT)
-    load_module_max_workers = Knob(_anything, None, _NO_EFFECT)
-    default_grid_stride = Knob(_anything, None, _NO_EFFECT)
-    track_memory = Knob(_anything, False, _NO_EFFECT)
-    lineinfo = Knob(_anything, False, _NO_EFFECT)
+    # Warp's knobs that have nothing to set here
+    quiet, verify_fp, verify_cuda, verify_autograd_array_access = (Inert(False) for _ in range(4))
+    enable_cpu_blocks, legacy_scalar_return_types, legacy_cpu_linker = (Inert(False) for _ in range(3))
+    use_precompiled_headers, print_launches, track_memory, lineinfo = (Inert(False) for _ in range(4))
+    enable_backward, enable_vector_component_overwrites = (Inert(True) for _ in range(2))
+    cpu_compiler_flags, launch_array_access_mode = (Inert(None) for _ in range(2))
+    load_module_max_workers, default_grid_stride = (Inert(None) for _ in range(2))
+    log_level = Inert(30)
 
     def __init__(self, environ: Mapping[str, str] | None = None):
         self._environ = os.environ if environ is None else environ
@@ -217,7 +219,7 @@ class Config:
         self.revision = 0  # counts the changes of keyed knobs: code made at another revision may differ
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_") and name != "revision" and not isinstance(vars(Config).get(name), Knob | Alias):
+        if not name.startswith("_") and name != "revision" and not isinstance(vars(Config).get(name), Knob | Alias | Inert):
             raise self._unknown(name)
         super().__setattr__(name, value)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.compiler import constants, library, types
 from engine.compiler.custom_gradients import func_grad, func_replay
+from engine.compiler.frontend.context import use_vocabulary
 from engine.compiler.function import func
 from engine.compiler.kernel import kernel
 from engine.compiler.library import constructors, expectations, primitives
@@ -129,3 +130,15 @@ def is_function(found: Any) -> bool:
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *BUILTINS, *_ATOMICS, *(n for n in vars(names) if not n.startswith("_"))})
+
+
+def _bare(name: str) -> Any:
+    """A function or type of the language by its bare name, None if there is none."""
+    try:
+        found = __getattr__(name)
+    except AttributeError:
+        found = globals().get(name)
+    return found if is_function(found) or isinstance(getattr(found, "ir_type", None), types.Type) else None
+
+
+use_vocabulary(_bare)

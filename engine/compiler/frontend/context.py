@@ -38,6 +38,19 @@ def expression(node_type: type) -> Callable[[Any], Any]:
     return lambda visitor: EXPRESSIONS.setdefault(node_type, visitor)
 
 
+def _vocabulary(name: str) -> Any:
+    return None
+
+
+def use_vocabulary(lookup: Callable[[str], Any]) -> None:
+    """Sets what gives the functions and types of the language by bare name, which need no import inside kernels.
+
+    The vocabulary is made of what stands on top of the front end, so it is handed down.
+    """
+    global _vocabulary
+    _vocabulary = lookup
+
+
 @dataclass(frozen=True)
 class Static:
     """A value known while compiling: a literal, a captured constant, a function, a type, a module."""
@@ -214,7 +227,7 @@ class Lowering:
         try:
             value = self.source.lookup(name)
         except KeyError:
-            known = self.vocabulary(name)
+            known = _vocabulary(name)
             if known is not None:
                 return Static(known)
             hint = did_you_mean(name, [*self.bound, *self.source.fn.__globals__])
@@ -226,15 +239,6 @@ class Lowering:
         elif name in self.source.fn.__globals__:
             self.capture(f"{self.source.fn.__module__}:{name}", value)
         return Static(value)
-
-    @staticmethod
-    def vocabulary(name: str) -> Any:
-        """A function of the language by its bare name, which needs no import inside kernels; None if there is none."""
-        from engine.compiler import lang  # the vocabulary is made of what stands on top of the front end
-
-        found = getattr(lang, name, None)
-        is_type = isinstance(getattr(found, "ir_type", None), types.Type)
-        return found if lang.is_function(found) or is_type else None
 
     def capture(self, path: str, value: Any) -> None:
         """Notes that the code depends on a value of Python's."""

@@ -41,7 +41,7 @@ def _extent(size: Any, what: str) -> int | None:
     if size is Any:
         return None
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-        raise ValueError(f"{what}: a size must be a positive integer or Any, got {size!r}")
+        raise ValueError(f"{what}: a size must be a whole number from 0 or Any, got {size!r}")
     return int(size)
 
 
