@@ -36,6 +36,19 @@ def arrays_of(value: Any, kind: types.Type, path: tuple[Any, ...] = ()) -> Itera
             yield from arrays_of(getattr(value, name), ftype, (*path, name))
 
 
+def stored_arrays(kept: Any) -> Iterator[array]:
+    """The arrays among what a block of memory keeps alive (see `Block.kept`)."""
+    if isinstance(kept, array):
+        yield kept
+        yield from stored_arrays(kept.block.kept)
+    elif isinstance(kept, tuple | list):
+        for item in kept:
+            yield from stored_arrays(item)
+    elif isinstance(kept, StructValue):
+        for name, _ in type(kept).ir_type.fields:
+            yield from stored_arrays(getattr(kept, name))
+
+
 def with_arrays(value: Any, kind: types.Type, found: Mapping[tuple[Any, ...], Any], path: tuple[Any, ...] = ()) -> Any:
     """A copy of an argument with the arrays at some paths replaced."""
     if isinstance(value, array):

@@ -27,7 +27,7 @@ from engine.compiler.values import StructValue
 from engine.context import gradients
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
-from engine.context.backward import Plan, arrays_of, with_arrays
+from engine.context.backward import Plan, arrays_of, stored_arrays, with_arrays
 from engine.context.memory import Block
 from engine.context.tape_diagram import tape_diagram
 from engine.errors import LaunchError, TapeError
@@ -131,6 +131,8 @@ class Tape:
         plan = Plan(kernel, dim, args, device)
         floats = {k for k in plan.prints.floats if k in plan.arrays}
         active = {k for k in floats if self.carries(plan.arrays[k])}
+        if plan.prints.indirect:
+            self._refuse_stored(plan)
         if not active:
             return False
         if active & plan.prints.reads:
@@ -152,6 +154,14 @@ class Tape:
             gradients.shadow(a).tapes.add(self)
         self.entries.append(entry)
         return True
+
+    def _refuse_stored(self, plan: Plan) -> None:
+        """Gradients do not come out of arrays whose addresses are stored in other arrays."""
+        for key, a in plan.arrays.items():
+            for inner in stored_arrays(a.block.kept):
+                if self.carries(inner):
+                    raise LaunchError(plan.kernel.name, plan.name_of(key), "arrays without gradients in its elements",
+                                      f"{inner!r} with one", "pass that array to the kernel as an argument")  # fmt: skip
 
     def record_func(self, backward: Callable[[], Any], arrays: Sequence[array]) -> None:
         """Records a function of the host that propagates the gradients of `arrays`; `backward()` is called in its turn."""
