@@ -78,7 +78,7 @@ class Gradient:
 
 def footprint(kernel: Any, arg_types: tuple[types.Type, ...]) -> Footprint:
     """The footprint of a kernel for these argument types."""
-    key = ("footprint", arg_types, config.cache_key())
+    key = ("footprint", arg_types, config.revision)
     with _lock:
         made = _known.setdefault(kernel, {})
         if key not in made:
@@ -110,7 +110,7 @@ def gradient(kernel: Any, arg_types: tuple[types.Type, ...], demand: Demand) -> 
 
     Raises `CompileError`, with the line, for what has no exact derivative.
     """
-    key = (arg_types, demand, config.cache_key())
+    key = (arg_types, demand, config.revision)
     with _lock:
         made = _known.setdefault(kernel, {})
         if key not in made:
