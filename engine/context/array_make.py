@@ -33,7 +33,8 @@ def _tracked(made: array, requires_grad: bool | None, retain_grad: bool = False,
     """`made` with gradients if they are asked for; None takes after the array `like`."""
     if requires_grad or (requires_grad is None and getattr(like, "requires_grad", False)):
         made.requires_grad = True
-    made.retain_grad = retain_grad
+    if retain_grad:
+        made.retain_grad = True
     return made
 
 
@@ -150,7 +151,7 @@ def _copy_flat(dest: Source, src: Source, dest_offset: int, src_offset: int, cou
 
 
 def from_numpy(data: np.ndarray, dtype: Any = None, shape: Any = None, device: Any = None, layout: str = "aos",
-               copy: bool = True) -> array:  # fmt: skip
+               copy: bool = True, requires_grad: bool = False) -> array:  # fmt: skip
     """An array with the elements of `data`. `copy=False` shares its memory and keeps it alive.
 
     Without `dtype`, the rows of 2-d data become vectors and those of 3-d data matrices; a dtype converts. With
@@ -161,6 +162,6 @@ def from_numpy(data: np.ndarray, dtype: Any = None, shape: Any = None, device: A
         raise TypeError(f"from_numpy takes a NumPy array, got a {type(data).__name__}")
     if dtype in (None, Any):
         dtype = dtypes.elements_of(data) if copy and shape is None else data.dtype
-    return array(data, dtype, shape, device=device, copy=copy, layout=layout)
+    return array(data, dtype, shape, device=device, copy=copy, layout=layout, requires_grad=requires_grad)
 
 

@@ -13,9 +13,11 @@ not change until the tape is reset: changes are noticed (`gradients.note_write`)
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -216,25 +218,24 @@ class Tape:
         the gradients that the arrays have now are taken. Raises LaunchError when an array that is needed again was
         overwritten after it was recorded, TapeError for a loss that nothing recorded depends on.
         """
-        global _running
-        if _recording:
-            raise TapeError("leave the `with` block first: a tape cannot record its own way back, or that of another tape "
-                        "(second derivatives are not supported)")  # fmt: skip
+        if any(tape is not self for tape in _recording):
+            raise TapeError("another tape is recording: second derivatives are not supported")
         for entry in self.entries:
             self._check(entry)
-        for block, _ in self._hidden.values():
-            np.frombuffer((_bytes(block)), np.uint8)[...] = 0
-        self._seed(loss, grads)
+        with _running_back():
+            for block, _ in self._hidden.values():
+                np.frombuffer(_bytes(block), np.uint8)[...] = 0
+            self._seed(loss, grads)
+            self._undo_all()
+
+    def _undo_all(self) -> None:
+        """Every entry, the last first. Gradients to be retained are put back to what they were before they were used up."""
         kept: dict[int, tuple[array, np.ndarray]] = {}
-        _running += 1
-        try:
-            for entry in reversed(self.entries):
-                for a in entry.written:
-                    if a.retain_grad and id(a.block) not in kept:
-                        kept[id(a.block)] = a, self._gradient(a).numpy().copy()
-                entry.undo(self)
-        finally:
-            _running -= 1
+        for entry in reversed(self.entries):
+            for a in entry.written:
+                if a.retain_grad and id(a.block) not in kept:
+                    kept[id(a.block)] = a, self._gradient(a).numpy().copy()
+            entry.undo(self)
         for a, values in kept.values():
             self._gradient(a).assign(values)
 
@@ -335,9 +336,21 @@ class Tape:
             _retire()
 
 
-def _bytes(block: Block) -> Any:
-    import ctypes
+@contextmanager
+def _running_back() -> Iterator[None]:
+    """Nothing is recorded meanwhile; a tape that starts to record is refused."""
+    global _running
+    paused = _recording[:]
+    _recording.clear()
+    _running += 1
+    try:
+        yield
+    finally:
+        _running -= 1
+        _recording.extend(paused)
 
+
+def _bytes(block: Block) -> Any:
     return (ctypes.c_uint8 * block.nbytes).from_address(block.ptr)
 
 
