@@ -194,7 +194,7 @@ STRUCTURAL: dict[str, str] = {
     "break": "leaves the innermost loop (HIR)",
     "continue": "next iteration of the innermost loop (HIR)",
     "return": "at most one value: leaves the function (before inlining)",
-    "custom": "the arguments of a function with its own gradient; region its body; attrs gradient, outputs (slots it sets), "
+    "custom": "arguments of a function with its own gradient; region its body; attrs gradient, outputs (its slots), "
               "MIR: args (parameter and path of each operand)",
     "yield": "last op of a gradient function: the adjoints of its arguments",
     "shadow": "an array's gradient, in the gradient of a function; MIR: of a pointer",
