@@ -470,8 +470,6 @@ class Reverse:
             self.scatter(op, g)
 
     def scatter(self, op: Op, g: Op) -> None:
-        if op.type.bits == 16:  # type: ignore[attr-defined]
-            raise self.error(op, f"gradients of {op.type!r} arrays are not summed yet: use float32")
         self.grad_access("atomic", op, g)
 
     def store(self, op: Op) -> None:
