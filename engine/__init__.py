@@ -101,6 +101,7 @@ __version__ = "0.1.0"
 # modules and functions that are imported when first used: physics is not needed to launch a kernel
 _MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim", "autograd")
 _FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
+               "ScopedTimer": "engine.utils",
               "dtype_to_numpy": "engine.types"}  # fmt: skip
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 
@@ -49,9 +50,22 @@ class CompileError(Error, SyntaxError, RuntimeError, TypeError, ValueError):
         else:
             SyntaxError.__init__(self, message, (filename, lineno, offset, text, end_lineno, end_offset))
 
+    def __str__(self) -> str:
+        """The place, then the message: one line that a log can keep."""
+        if self.filename is None:
+            return str(self.msg)
+        return f"{os.path.basename(self.filename)}:{self.lineno}: {self.msg}"
+
 
 class InternalError(Error, AssertionError):
     """The compiler broke one of its own rules: a bug of the engine, or of an IR pass that a plugin added."""
+
+
+class ArgumentError(Error, ValueError, RuntimeError):
+    """A function was called with arrays or numbers that do not fit together.
+
+    Both classes, since users of NumPy catch the one and users of Warp the other.
+    """
 
 
 class LaunchError(Error, RuntimeError, TypeError, ValueError):

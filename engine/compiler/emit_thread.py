@@ -226,9 +226,18 @@ class _Thread:
             entry = table.get(kind)
             if entry is not None:
                 operands = [names[v] for v in op.operands]
-                names[op] = entry(self, op.operands[0].type, operands)  # type: ignore[arg-type]
+                t: Scalar = op.operands[0].type  # type: ignore[assignment]
+                if t.kind == "f" and t.bits == 16:
+                    names[op] = self.half(entry, t, op.type, operands)
+                else:
+                    names[op] = entry(self, t, operands)
             else:
                 structure[kind](self, op)
+
+    def half(self, entry: emit_ops.Entry, t: Scalar, result: Type, operands: list[str]) -> str:
+        """A primitive on 16-bit floats: computed in float32, then rounded (gradients make such ops)."""
+        wide = entry(self, float32, [emit_ops.cast(self, t, float32, x) for x in operands])
+        return emit_ops.cast(self, float32, t, wide) if result == t else wide
 
     def const(self, op: Op) -> None:
         self.names[op] = literal(op.type, op.attrs["value"])  # type: ignore[arg-type]
@@ -365,6 +374,15 @@ class _Thread:
     def address(self, op: Op) -> None:
         p, offset = (self.names[v] for v in op.operands)
         self.names[op] = self.value(f"getelementptr i8, ptr {p}, i64 {offset}")
+
+    def local_pointer(self, op: Op) -> None:
+        self.names[op] = self.names[op.operands[0]]
+
+    def pointer_to_int(self, op: Op) -> None:
+        self.names[op] = self.value(f"ptrtoint ptr {self.names[op.operands[0]]} to i64")
+
+    def int_to_pointer(self, op: Op) -> None:
+        self.names[op] = self.value(f"inttoptr i64 {self.names[op.operands[0]]} to ptr")
 
     def atomic(self, op: Op) -> None:
         t: Scalar = op.type  # type: ignore[assignment]
@@ -521,6 +539,7 @@ _STRUCTURE: dict[str, Callable[[_Thread, Op], Any]] = {
     "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "slot": _T.slot,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
-    "while": _T.while_, "print": _T.print, "index": lambda e, op: None,
+    "while": _T.while_, "print": _T.print, "local_pointer": _T.local_pointer, "pointer_to_int": _T.pointer_to_int,
+    "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None,
     "custom": lambda e, op: e.region(op.regions[0]), "condition": lambda e, op: None,
 }  # fmt: skip

@@ -20,6 +20,8 @@ class Func:
     `overloads` are the functions of this name with other parameter types, this one included, in order of definition.
     """
 
+    annotates_functions = True  # `f: Function` takes a function, known while compiling
+
     def __init__(self, fn: Callable[..., Any], name: str = "", module: Module | None = None):
         functools.update_wrapper(self, fn)
         self.fn = fn

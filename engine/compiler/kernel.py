@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import sys
 import threading
@@ -27,15 +28,16 @@ class Kernel:
     """What `@kernel` makes. The source is read at the first launch, not at decoration.
 
     key: its name. module: the module of kernels that it belongs to. options: see `kernel`. fixed: parameter types that
-    take the place of the annotations (see `overload`).
+    take the place of the annotations (see `overload`). code_transformers: rewrite the syntax tree before it is typed.
     """
 
     def __init__(self, func: Callable[..., Any], key: str | None = None, module: Any = None,
                  options: dict[str, Any] | None = None, shape: str = "thread",
-                 fixed: Sequence[types.Type] | None = None):  # fmt: skip
+                 fixed: Sequence[types.Type] | None = None, code_transformers: Sequence[ast.NodeTransformer] = ()):  # fmt: skip
         functools.update_wrapper(self, func)
         self.fn = func
         self.func = Func(func)
+        self.func.source.transformers = tuple(code_transformers)
         self.name = self.key = key or func.__name__
         self.module = module if isinstance(module, Module) else get_module(_module_name(func, module))
         self.options = dict(options or {})
@@ -68,6 +70,21 @@ class Kernel:
         if self.fixed is not None:
             found = [(name, t) for (name, _), t in zip(found, self.fixed, strict=True)]
         return found
+
+    @functools.cached_property
+    def optional(self) -> frozenset[str]:
+        """Array parameters that the kernel tests for truth: None may be passed for them."""
+        found: set[str] = set()
+        for node in ast.walk(self.func.source.tree):
+            tests: list[ast.expr] = []
+            if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+                tests = [node.test]
+            elif isinstance(node, ast.BoolOp):
+                tests = node.values
+            elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                tests = [node.operand]
+            found.update(test.id for test in tests if isinstance(test, ast.Name))
+        return frozenset(found)
 
     @property
     def is_generic(self) -> bool:
@@ -225,14 +242,16 @@ def _overload_stub(fn: Callable[..., Any], frame: Any) -> Kernel:
     return generic
 
 
-def func_native(snippet: str, *args: Any, **kwargs: Any) -> Any:
-    """Warp's functions written in C++ have no meaning here: what the decorator gives is refused when it is called."""
+class Refused:
+    """A function that exists in Warp and has no meaning here: calling it, in a kernel or in Python, is an error."""
 
-    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(fn)
-        def refused(*_: Any, **__: Any) -> Any:
-            raise CompileError(f"{fn.__name__}: device code is written in the kernel language only, not in C++")
+    def __init__(self, name: str, reason: str):
+        self.__name__, self.refused = name, reason
 
-        return refused
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise CompileError(f"'{self.__name__}': {self.refused}")
 
-    return decorate
+
+def func_native(snippet: str, *args: Any, **kwargs: Any) -> Callable[[Callable[..., Any]], Refused]:
+    """Warp's decorator for functions written in C++. They have no meaning here: using the function is an error."""
+    return lambda fn: Refused(fn.__name__, "device code is written in the kernel language only, not in C++")

@@ -57,13 +57,36 @@ class Intrinsic:
 
 tid = Intrinsic("tid", "Index of this thread, int32; `i, j = tid()` in a two-dimensional launch.")
 zeros = Intrinsic("zeros", "zeros(shape=8, dtype=vec3): a fixed array of this thread.")
-static = Intrinsic("static", "static(expression): evaluated by Python, once, while compiling.")
+static = constructors.static
 printf = Intrinsic("printf", 'printf("%d %f", i, x): prints numbers with a C format.')
 _ATOMICS = {f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an array element; gives the old value.")
             for name in ATOMICS}  # fmt: skip
 # Python's names are taken in the primitives module; `where` is Warp's name
-_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum", "where": "select", "bit_count": "popcount"}
-_PYTHON = {"bool": bool_, "print": expectations.show, "handle": uint64}  # names of Python's that the language has too
+_SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum", "where": "select"}
+_PYTHON = {"bool": bool_, "print": expectations.show, "handle": uint64, "float": float32, "int": int32}  # names of Python's that the language has too
+
+
+class _Ref:
+    """`ref[float32]`: the annotation of a function's parameter that reaches the caller's variable."""
+
+    intrinsic = __name__ = "ref"
+
+    def __getitem__(self, dtype: Any) -> types.Reference:
+        return types.Reference(types.of_annotation(dtype))
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError("ref is an annotation: ref[float32]")
+
+
+ref = _Ref()
+
+
+class fixedarray:
+    """`fixedarray(shape=(2, 3), dtype=float)`: the annotation of an array of this thread, which `zeros` makes."""
+
+    def __init__(self, dtype: Any = float, shape: Any = 1):
+        extents = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+        self.ir_type = types.LocalArray(types.of_annotation(dtype), extents)
 
 
 def constant(value: Any) -> Any:

@@ -61,6 +61,19 @@ class Module:
                 broken += 1
         return not broken
 
+    def hash_module(self) -> str:
+        """A hash that changes when the code of one of the module's kernels does."""
+        from engine.compiler.cache import digest
+        from engine.compiler.pipeline import function_digest
+
+        parts = []
+        for key, kernel in sorted(self.kernels.items()):
+            for one in (kernel, *kernel.overloads.values()):
+                one.func.specialisations.clear()
+                if not one.is_generic:
+                    parts += [key, function_digest(one.lower([t for _, t in one.params]))]
+        return digest(*parts)
+
     def unload(self) -> None:
         """Forgets what was compiled."""
         for kernel in self.kernels.values():

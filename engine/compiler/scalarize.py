@@ -34,6 +34,7 @@ from engine.compiler.types import (
     leaves,
     memory_layout,
     pointer,
+    uint64,
     void,
 )
 from engine.errors import InternalError
@@ -363,6 +364,65 @@ class _Scalarizer:
             pointers.append(self.emit("address", pointer, (p, moved[size])))
         return [*pointers, *lists[lead:], *shapes[lead:], *strides[lead:]]
 
+    def view(self, op: Op) -> Leaves:
+        """A view: the pointer moved to its first element, and the extents and strides of the dimensions that are kept."""
+        array = op.operands[0]
+        t = array.type
+        assert isinstance(t, Array)
+        self.inherit_name(op, array)
+        value, n = self.values[array], t.ndim
+        strides = value[-n:]
+        given = [self.one(v) for v in op.operands[1:]]
+        first: list[Op] = []
+        shape: list[Op] = []
+        kept: list[Op] = []
+        for kind, stride in zip(op.attrs["dims"], strides, strict=True):
+            first.append(given.pop(0))
+            if kind == "r":
+                shape.append(given.pop(0))
+                step = self.emit("cast", int64, (given.pop(0),))
+                kept.append(self.emit("mul", int64, (step, stride)))
+        scalars: list[Type] = [s for _, s in self.leaves(t.dtype)] if t.layout == "planes" else [int64]
+        pointers = []
+        moved: dict[int, Op] = {}
+        for p, scalar in zip(value[: -2 * n], scalars, strict=True):
+            size: int = scalar.size  # type: ignore[attr-defined]
+            if size not in moved:
+                moved[size] = self.byte_offset(first, self.plane_strides(tuple(strides), scalars[0], scalar))
+            pointers.append(self.emit("address", pointer, (p, moved[size])))
+        return [*pointers, *shape, *kept]
+
+    def local_view(self, op: Op) -> Leaves:
+        """A local array seen as an array: one plane for each leaf, without gaps."""
+        local = op.operands[0]
+        t = local.type
+        assert isinstance(t, LocalArray)
+        self.names[op] = self.names.get(local, "")
+        pointers = []
+        for piece in self.values[local]:
+            piece.attrs["exposed"] = True  # loads and stores may reach it
+            pointers.append(self.emit("local_pointer", pointer, (piece,)))
+        step: int = self.leaves(t.dtype)[0][1].size  # type: ignore[attr-defined]
+        strides = []
+        for extent in reversed(t.shape):
+            strides.append(self.const(int64, step))
+            step *= extent
+        return [*pointers, *[self.const(int32, n) for n in t.shape], *reversed(strides)]
+
+    def array_ptr(self, op: Op) -> Leaves:
+        return [self.emit("pointer_to_int", uint64, (self.values[op.operands[0]][0],))]
+
+    def array_at(self, op: Op) -> Leaves:
+        t = op.type
+        assert isinstance(t, Array)
+        at = self.emit("int_to_pointer", pointer, (self.one(op.operands[0]),))
+        shape = [self.one(v) for v in op.operands[1:]]
+        strides = [self.const(int64, memory_layout(t.dtype, t.layout)[1])]
+        for extent in reversed(shape[1:]):
+            wide = self.emit("cast", int64, (extent,))
+            strides.insert(0, self.emit("mul", int64, (wide, strides[0])))
+        return [at, *shape, *strides]
+
     def byte_offset(self, indices: tuple[Op, ...], strides: tuple[Op, ...]) -> Op:
         total: Op | None = None
         for index, stride in zip(indices, strides, strict=True):
@@ -457,7 +517,8 @@ _HANDLERS: dict[
     "make": _S.make, "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at,
     "insert_at": _S.insert_at, "slot": _S.slot, "get": _S.get, "set": _S.set, "local": _S.local,
     "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
-    "atomic": _S.atomic, "subarray": _S.subarray, "field": _S.field, "count": _S.count, "shape": _S.shape,
+    "atomic": _S.atomic, "subarray": _S.subarray, "view": _S.view, "local_view": _S.local_view,
+    "array_ptr": _S.array_ptr, "array_at": _S.array_at, "field": _S.field, "count": _S.count, "shape": _S.shape,
     "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "custom": _S.custom,
     "shadow": _S.shadow, "yield": _S.yields, "condition": _S.condition,
     "print": _S.print, "break": _S.leave, "continue": _S.leave, "return": _S.leave,

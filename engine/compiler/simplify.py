@@ -17,7 +17,8 @@ from engine.compiler.simplify_rules import IDENTITIES, fold_op
 from engine.compiler.types import Scalar
 
 _PURE = frozenset(
-    {*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "load", "get", "local_load", "const", "index"}
+    {*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "load", "get", "local_load", "const", "index", "local_pointer", "pointer_to_int",
+     "int_to_pointer"}
 )
 _PLACES = frozenset({"slot", "local"})
 _WRITES_MEMORY = frozenset({"store", "atomic"})
@@ -85,7 +86,7 @@ class _Forward:
             if kind in _MERGED:
                 values[op] = self.merged(op, operands, out)
                 continue
-            if kind in _WRITES_MEMORY:
+            if kind in _WRITES_MEMORY or kind == "local_store" and op.operands[0].attrs.get("exposed"):
                 self.epoch += 1
             new = values[op] = Op(kind, op.type, operands, op.attrs, (), op.loc)
             out.append(new)
@@ -159,7 +160,8 @@ class _Forward:
                 for inner in region.ops:
                     if inner.kind == "set":
                         slots.add(inner.operands[0])
-                    elif inner.kind in _WRITES_MEMORY:
+                    elif inner.kind in _WRITES_MEMORY or (
+                            inner.kind == "local_store" and inner.operands[0].attrs.get("exposed")):  # fmt: skip
                         memory = True
                     elif inner.regions:
                         below, writes = self.effect(inner)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import functools
 import inspect
 import linecache
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.compiler import types
 from engine.errors import CompileError
+
+
+_TEMPORARY = os.path.join(tempfile.gettempdir(), "tmp")
 
 
 class Source:
@@ -21,14 +27,40 @@ class Source:
         self.fn = fn
         self.name = fn.__qualname__
         self.filename = fn.__code__.co_filename
+        self.transformers: tuple[ast.NodeTransformer, ...] = ()
+        if self.filename.startswith(_TEMPORARY):
+            linecache.getlines(self.filename)  # a file in there may be gone when the source is needed
 
     @functools.cached_property
     def tree(self) -> ast.FunctionDef:
         """The definition; its line numbers are those of the file."""
+        if self.fn.__name__ == "<lambda>":
+            return self._lambda()
         found = _definitions(self.filename).get((self.fn.__name__, self.fn.__code__.co_firstlineno))
         if found is None:
             raise CompileError(f"the source of '{self.name}' is not available: Python kept no text for {self.filename}")
+        if self.transformers:
+            found = copy.deepcopy(found)
+            for transformer in self.transformers:
+                found = ast.fix_missing_locations(transformer.visit(found))
         return found
+
+    def _lambda(self) -> ast.FunctionDef:
+        """The lambda expression that this function was made of, as a definition."""
+        code = self.fn.__code__
+        places = [(line, column) for line, _, column, end in code.co_positions() if line and column is not None and end]
+        last = max(places, default=(0, 0))  # the first of them may belong to the lambda as a whole
+        parameters = list(code.co_varnames[: code.co_argcount])
+        found = None
+        for node in ast.walk(_parsed(self.filename)):
+            if isinstance(node, ast.Lambda) and [a.arg for a in node.args.args] == parameters:
+                body = node.body
+                if (body.lineno, body.col_offset) <= last <= (body.end_lineno or 0, body.end_col_offset or 0):
+                    found = node
+        if found is None:
+            raise CompileError(f"the source of '{self.name}' is not available: Python kept no text for {self.filename}")
+        made = ast.FunctionDef("lambda", found.args, [ast.copy_location(ast.Return(found.body), found.body)], [], None)
+        return ast.copy_location(made, found)
 
     @property
     def first_line(self) -> int:
@@ -84,15 +116,20 @@ class Source:
 
 
 @functools.cache
+def _parsed(filename: str) -> ast.Module:
+    """The syntax tree of a file; empty where there is no text."""
+    try:
+        return ast.parse("".join(linecache.getlines(filename)))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
+@functools.cache
 def _definitions(filename: str) -> dict[tuple[str, int], ast.FunctionDef]:
     """Every function defined in a file by name and first line (of its first decorator); the file is parsed once."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(filename)))
-    except SyntaxError:
-        return {}
     return {
         (node.name, min([node.lineno, *(d.lineno for d in node.decorator_list)])): node
-        for node in statements(tree.body)
+        for node in statements(_parsed(filename).body)
         if isinstance(node, ast.FunctionDef)
     }
 

@@ -54,6 +54,12 @@ class Scalar(Type):
     def __name__(self) -> str:
         return self.name
 
+    def __instancecheck__(self, value: Any) -> bool:
+        """`isinstance(x, float32)`: whether `x` is a scalar of exactly this type."""
+        if self.name == "bfloat16":
+            return isinstance(value, BFloat16)
+        return isinstance(value, np.generic) and value.dtype == self.numpy
+
     @property
     def numpy(self) -> np.dtype:
         return _NUMPY[self]
@@ -64,6 +70,8 @@ class Scalar(Type):
         return _NUMPY[self]
 
     __numpy_dtype__ = dtype
+    _length_: ClassVar[int] = 1
+    _shape_: ClassVar[tuple[int, ...]] = ()
 
     @property
     def _type_(self) -> Any:
@@ -309,7 +317,11 @@ class Reference(Type):
     """The annotation of a function's parameter whose assignments reach the caller's variable, element or field."""
 
     is_value: ClassVar[bool] = False
+    used: ClassVar[bool] = False  # whether there is any in this process: looking for them takes time
     dtype: Type
+
+    def __post_init__(self) -> None:
+        Reference.used = True
 
     @property
     def value_type(self) -> Type:
@@ -336,6 +348,20 @@ def components(t: Type) -> tuple[Scalar, int] | None:
         case Transform(dtype):
             return dtype, 7
     return None
+
+
+def with_scalar(t: Type, dtype: Scalar) -> Type:
+    """A type like `t` with another component type."""
+    match t:
+        case Vector(_, n):
+            return Vector(dtype, n)
+        case Matrix(_, r, c):
+            return Matrix(dtype, r, c)
+        case Quat():
+            return Quat(dtype)
+        case Transform():
+            return Transform(dtype)
+    return dtype
 
 
 @cache
@@ -455,6 +481,8 @@ def _kind_matches(pattern: Generic, t: Type, bound: dict[str, Type] | None) -> b
             return sizes[0] in (None, r) and sizes[1] in (None, c) and matches(dtype, d, bound)
         case ("quat", Quat(d)) | ("transform", Transform(d)):
             return matches(dtype, d, bound)
+        case "tuple", Tuple(items):
+            return all(matches(dtype, item, bound) for item in items)
         case "array", Array(d, n):
             return pattern.shape in ((), (None,), (n,)) and matches(dtype, d, bound)
     return False
@@ -488,10 +516,14 @@ def of_annotation(annotation: Any) -> Type:
     if isinstance(annotation, TypeVar):
         return Generic("any", name=annotation.__name__)
     origin = get_origin(annotation)
+    if annotation is tuple:
+        return Generic("tuple")
+    if origin is tuple and len(get_args(annotation)) == 2 and get_args(annotation)[1] is Ellipsis:
+        return Generic("tuple", of_annotation(get_args(annotation)[0]))
     if origin is tuple and get_args(annotation):
         return Tuple(tuple(map(of_annotation, get_args(annotation))))
     if origin is Annotated:
         return of_annotation(get_args(annotation)[0])
-    if annotation is Callable or origin is Callable:
+    if annotation is Callable or origin is Callable or getattr(annotation, "annotates_functions", False):
         return Any_  # a function: known while compiling
     raise TypeError(f"{annotation!r} is not a type of the kernel language")

@@ -30,7 +30,8 @@ from engine.compiler.types import (
 )
 from engine.errors import InternalError
 
-_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "field", "count", "shape",
+_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view", "array_ptr",
+                       "array_at", "field", "count", "shape",
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
     {"set", "local_store", "store", "if", "custom", "yield", "for", "while", "condition", "break", "continue", "return", "print"}
@@ -41,7 +42,8 @@ _ARITY = {
     "const": 0, "param": 0, "tid": 0, "cast": 1, "bitcast": 1, "select": 3, "extract": 1, "insert": 2,
     "extract_at": 2, "insert_at": 3, "slot": 0, "get": 1, "set": 2, "local": 0, "local_load": 2, "local_store": 3,
     "field": 1, "count": 1, "shape": 1, "if": 1, "for": 3, "index": 0, "while": 0, "condition": 1, "break": 0,
-    "continue": 0, "address": 2, "shadow": 1,
+    "continue": 0, "address": 2, "shadow": 1, "local_view": 1, "array_ptr": 1, "local_pointer": 1, "pointer_to_int": 1,
+    "int_to_pointer": 1,
 }  # fmt: skip
 
 
@@ -266,6 +268,13 @@ class _Verifier:
         )
         self.require(fits and _same(op.type.dtype, a.dtype), op, "yields the remaining dimensions")  # type: ignore[attr-defined]
 
+    def view(self, op: Op) -> None:
+        a, dims = op.operands[0].type, op.attrs["dims"]
+        self.require(isinstance(a, Array) and len(dims) == a.ndim, op, "names all dimensions")
+        self.require(len(op.operands) == 1 + dims.count("i") + 3 * dims.count("r"), op, "wrong number of operands")
+        fits = isinstance(op.type, Array) and op.type.ndim == dims.count("r") and _same(op.type.dtype, a.dtype)  # type: ignore[attr-defined]
+        self.require(fits, op, "yields the dimensions that are kept")
+
     def field(self, op: Op) -> None:
         t = op.operands[0].type
         row = t.field(op.attrs["name"]) if isinstance(t, Table) else None
@@ -327,7 +336,7 @@ _RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "const": _V.const, "tid": _V.tid, "cast": _V.cast, "bitcast": _V.bitcast, "select": _V.select, "make": _V.make,
     "extract": _V.extract, "insert": _V.insert, "extract_at": _V.component_at, "insert_at": _V.component_at,
     "slot": _V.slot, "get": _V.get, "set": _V.set, "local": _V.local, "local_load": _V.local_access,
-    "local_store": _V.local_access, "load": _V.access, "store": _V.access, "atomic": _V.access, "subarray": _V.subarray,
+    "local_store": _V.local_access, "load": _V.access, "store": _V.access, "atomic": _V.access, "subarray": _V.subarray, "view": _V.view,
     "field": _V.field, "count": _V.count, "shape": _V.shape, "call": _V.call, "if": _V.branch, "condition": _V.branch,
     "for": _V.loop, "while": _V.loop, "return": _V.returns, "address": _V.address,
     "print": _V.print,

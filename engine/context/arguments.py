@@ -42,6 +42,16 @@ def leaf_values(value: Any, kind: types.Type) -> list[Any]:
     return flat
 
 
+def with_missing(kernel: Any, args: Sequence[Any], device: Any) -> list[Any]:
+    """The arguments with an array of no elements for each None, where the kernel asks whether there is an array."""
+    found = []
+    for (name, wanted), arg in zip(kernel.params, args, strict=False):
+        if arg is None and isinstance(wanted, types.Array) and name in kernel.optional:
+            arg = array(dtype=wanted.dtype, ndim=wanted.ndim, layout=wanted.layout, device=device)
+        found.append(arg)
+    return [*found, *args[len(found) :]]
+
+
 def check(kernel: str, params: Params, args: Sequence[Any], device: Any) -> tuple[list[Any], list[types.Type]]:
     """The arguments, NumPy arrays wrapped, and the type of each; LaunchError names the first that does not fit."""
     if len(args) != len(params):

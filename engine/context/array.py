@@ -19,15 +19,16 @@ from engine.compiler import types
 from engine.context import array_foreign as foreign
 from engine.context import array_views as views
 from engine.context import dtypes, gradients
+from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
 from engine.context.memory import ALIGNMENT, Block
-from engine.errors import LaunchError
+from engine.errors import ArgumentError, LaunchError
 
 _NO_MEMORY = Block(0, 0, None)
 Values = list[Any]
 
 
-class array:
+class array(ArrayOperators):
     """A 1- to 4-dimensional array of scalars, vectors, matrices, quaternions, transforms or structs.
 
     `array(data, dtype=, shape=, device=, copy=True, layout="aos")` takes lists, NumPy arrays, value objects, another
@@ -52,6 +53,7 @@ class array:
         "retained", "shape", "strides", "table",
     )  # fmt: skip
 
+    makes_arrays = True  # in kernels, too: the front end knows the class by this
     dtype: Any
     element: types.Type
     ir_type: types.Array
@@ -450,10 +452,10 @@ class array:
         return view
 
     def reshape(self, shape: Any, *more: int) -> array:
-        """A view with another shape of the same size (one extent may be -1); raises ShapeError unless contiguous."""
+        """A view with another shape of the same size (one extent may be -1); raises ArgumentError unless contiguous."""
         extents = views.reshaped(self.shape, (shape, *more) if more else shape)
         if not self.is_contiguous:
-            raise views.ShapeError("Reshaping non-contiguous arrays is unsupported; use engine.clone(a) first")
+            raise ArgumentError("Reshaping non-contiguous arrays is unsupported; use engine.clone(a) first")
         return self._view(extents, views.contiguous_strides(extents, self.element_stride), self.ptr)
 
     def flatten(self) -> array:

@@ -12,12 +12,13 @@ from engine.compiler import types
 from engine.context import array_views as views
 from engine.context import dtypes
 from engine.context.array import array
+from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
 
 _counting: dict[str, array] = {}  # by device: 0, 1, 2, …, the positions of a dimension that has no list
 
 
-class indexedarray:
+class indexedarray(ArrayOperators):
     """`indexedarray(data, [rows, None])`: element (i, j) is element (rows[i], j) of `data`, which is not copied.
 
     data: an array. indices: for each dimension a 1-d int32 array, or None for all of it; missing ones are None. Without

@@ -9,6 +9,7 @@ import numpy as np
 from engine.context import dtypes
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
+from engine.errors import ArgumentError
 
 Source = array | indexedarray
 
@@ -122,10 +123,10 @@ def copy(dest: Source, src: Source, dest_offset: int = 0, src_offset: int = 0, c
     count = count or src.size - src_offset
     for whole, offset in ((dest, dest_offset), (src, src_offset)):
         if offset < 0 or count < 0 or offset + count > whole.size:
-            raise ValueError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
+            raise ArgumentError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
     if not (_is_line(dest) and _is_line(src)):
         if not part:
-            raise ValueError(f"copy needs equal shapes, got {dest.shape} from {src.shape}")
+            raise ArgumentError(f"copy needs equal shapes, got {dest.shape} from {src.shape}")
         _copy_flat(dest, src, dest_offset, src_offset, count)
         return
     assert isinstance(dest, array) and isinstance(src, array)
@@ -167,3 +168,7 @@ def from_numpy(data: np.ndarray, dtype: Any = None, shape: Any = None, device: A
     return array(data, dtype, shape, device=device, copy=copy, layout=layout, requires_grad=requires_grad)
 
 
+
+# in kernels these make fixed arrays of one thread: the front end knows them by this name
+for _function in (zeros, empty):
+    _function.intrinsic = "zeros"  # type: ignore[attr-defined]

@@ -6,14 +6,12 @@ import math
 import operator
 from typing import Any
 
+from engine.errors import ArgumentError
+
 MAX_DIMS = 4
 MAX_EXTENT = 2**31 - 1  # indices are int32
 
 Shape = tuple[int, ...]
-
-
-class ShapeError(ValueError, RuntimeError):
-    """A shape that an array cannot take. Both classes, since NumPy's users catch the one and Warp's the other."""
 
 
 def integers(given: Any) -> tuple[int, ...]:
@@ -28,11 +26,11 @@ def checked_shape(shape: Any) -> Shape:
     """`shape` as a tuple of 1 to 4 extents; raises ValueError or TypeError naming what is wrong."""
     extents = integers(shape)
     if not 1 <= len(extents) <= MAX_DIMS:
-        raise ShapeError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {extents}")
+        raise ArgumentError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {extents}")
     if any(extent < 0 for extent in extents):
-        raise ShapeError(f"Array shapes must be non-negative, got shape {extents}")
+        raise ArgumentError(f"Array shapes must be non-negative, got shape {extents}")
     if any(extent > MAX_EXTENT for extent in extents):
-        raise ShapeError(f"extents are 0 to 2**31 - 1, got shape {extents}")
+        raise ArgumentError(f"extents are 0 to 2**31 - 1, got shape {extents}")
     return extents
 
 
@@ -121,7 +119,7 @@ def _position(part: Any, axis: int, extent: int) -> int:
 
 
 def reshaped(shape: Shape, wanted: Any) -> Shape:
-    """`wanted` with one -1 replaced by what is left; raises ShapeError when the sizes differ."""
+    """`wanted` with one -1 replaced by what is left; raises ArgumentError when the sizes differ."""
     size, extents = math.prod(shape), list(integers(wanted))
     if extents.count(-1) == 1:
         known = math.prod(extent for extent in extents if extent != -1)
@@ -130,7 +128,7 @@ def reshaped(shape: Shape, wanted: Any) -> Shape:
     checked = checked_shape(tuple(extents)) if -1 not in extents else ()
     if not checked or math.prod(checked) != size:
         product = "" if -1 in extents else f" (size {math.prod(extents)})"
-        raise ShapeError(f"cannot reshape array of shape {shape} (size {size}) into shape {tuple(extents)}{product}")
+        raise ArgumentError(f"cannot reshape array of shape {shape} (size {size}) into shape {tuple(extents)}{product}")
     return checked
 
 

@@ -237,6 +237,8 @@ def _pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launc
         except REFUSALS:
             pass
     device = get_device(key)
+    if any(arg is None for arg in args):
+        args = arguments.with_missing(kernel, args, device)
     understood, kinds = arguments.check(kernel.name, kernel.params, args, device)
     launcher = find_launcher(kernel, tuple(kinds), understood, device)
     kernel.launchers[key] = launcher

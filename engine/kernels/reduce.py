@@ -1,32 +1,61 @@
 """Sums and bounds of arrays on the device, combined in one fixed tree over the element index."""
 
+from typing import Any
+
 from engine.compiler import lang as k
-from engine.context import launch, zeros
+from engine.context import empty, launch, zeros
 
 BLOCK = 1024  # elements that one thread combines in ascending order
 
 
 @k.kernel
-def sum_blocks(src: k.array(dtype=float), sums: k.array(dtype=float), n: int):
-    block = k.tid()
+def sum_blocks(src: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2), n: int):
+    row, block = k.tid()
     first = block * BLOCK
-    total = 0.0
-    for i in range(first, min(first + BLOCK, n)):
-        total += src[i]
-    sums[block] = total
+    total = src[row, first]
+    for i in range(first + 1, min(first + BLOCK, n)):
+        total += src[row, i]
+    sums[row, block] = total
+
+
+@k.kernel
+def sum_product_blocks(a: k.array(dtype=Any, ndim=2), b: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2), n: int):
+    row, block = k.tid()
+    first = block * BLOCK
+    total = a[row, first] * b[row, first]
+    for i in range(first + 1, min(first + BLOCK, n)):
+        total += a[row, i] * b[row, i]
+    sums[row, block] = total
+
+
+def sum_rows(src, out, n: int, other=None) -> None:
+    """out[r] = sum of src[r, :n], or of src[r, :n] times other[r, :n]: blocks of 1024 in ascending order, then their sums.
+
+    src, other: (rows, at least n). out: (rows,). The products are those of numbers.
+    """
+    rows = src.shape[0]
+    if not rows:
+        return
+    if not n:
+        out.zero_()
+        return
+    target = out.reshape(rows, 1)
+    while True:
+        blocks = -(-n // BLOCK)
+        sums = target if blocks == 1 else empty((rows, blocks), dtype=out.dtype, device=src.device)
+        if other is None:
+            launch(sum_blocks, (rows, blocks), inputs=[src, sums, n], device=src.device)
+        else:
+            launch(sum_product_blocks, (rows, blocks), inputs=[src, other, sums, n], device=src.device)
+            other = None
+        if blocks == 1:
+            return
+        src, n = sums, blocks
 
 
 def reduce_sum(src, out) -> None:
-    """out[0] = sum of the float32 array `src`: blocks of 1024 in ascending order, then their sums the same way."""
-    n = len(src)
-    while True:
-        blocks = -(-n // BLOCK)
-        if blocks <= 1:
-            launch(sum_blocks, 1, inputs=[src, out, n], device=src.device)
-            return
-        sums = zeros(blocks, dtype=float, device=src.device)
-        launch(sum_blocks, blocks, inputs=[src, sums, n], device=src.device)
-        src, n = sums, blocks
+    """out[0] = sum of the array `src` (numbers or vectors)."""
+    sum_rows(src.reshape(1, len(src)), out, len(src))
 
 
 @k.kernel

@@ -1,4 +1,6 @@
-"""Prefix sums of int32 arrays on the device, in blocks of fixed size: the same tree over the index on all devices."""
+"""Prefix sums on the device: blocks of fixed size, so that the tree depends on the element index alone."""
+
+from typing import Any
 
 from engine.compiler import lang as k
 from engine.context import launch, zeros
@@ -7,23 +9,23 @@ BLOCK = 1024  # elements that one thread adds in ascending order
 
 
 @k.kernel
-def sum_blocks(src: k.array(dtype=int), sums: k.array(dtype=int), n: int):
+def sum_blocks(src: k.array(dtype=Any), sums: k.array(dtype=Any), n: int):
     block = k.tid()
     first = block * BLOCK
-    total = 0
-    for i in range(first, min(first + BLOCK, n)):
+    total = src[first]
+    for i in range(first + 1, min(first + BLOCK, n)):
         total += src[i]
     sums[block] = total
 
 
 @k.kernel
 def scan_blocks(
-    src: k.array(dtype=int), dst: k.array(dtype=int), offsets: k.array(dtype=int), n: int, inclusive: int, closed: int
+    src: k.array(dtype=Any), dst: k.array(dtype=Any), offsets: k.array(dtype=Any), n: int, inclusive: int, closed: int
 ):
     block = k.tid()
     first = block * BLOCK
     last = min(first + BLOCK, n)
-    total = 0
+    total = offsets[0]
     if n > BLOCK:
         total = offsets[block]
     for i in range(first, last):
@@ -39,15 +41,15 @@ def scan_blocks(
 
 
 class Scan:
-    """Prefix sums with the scratch memory for up to `capacity` elements."""
+    """Prefix sums of numbers or vectors, with the scratch memory for up to `capacity` elements of `dtype`."""
 
-    def __init__(self, capacity: int, device=None):
+    def __init__(self, capacity: int, device=None, dtype=int):
         self.device = device
         self.sums = []  # block sums, level by level, and behind them their scans
         while capacity > BLOCK:
             capacity = -(-capacity // BLOCK)
-            self.sums.append((zeros(capacity, dtype=int, device=device), zeros(capacity, dtype=int, device=device)))
-        self.nothing = zeros(1, dtype=int, device=device)
+            self.sums.append((zeros(capacity, dtype=dtype, device=device), zeros(capacity, dtype=dtype, device=device)))
+        self.nothing = zeros(1, dtype=dtype, device=device)
 
     def run(self, src, dst, n: int, inclusive: bool = False, level: int = 0) -> None:
         """dst[i] = src[0] + … + src[i − 1] for i < n (with src[i] if inclusive); an exclusive scan also writes the
@@ -67,8 +69,8 @@ class Scan:
 
 
 def scan(src, dst, inclusive: bool = False) -> None:
-    """Prefix sums of the int32 array `src` into `dst` (n,), exclusive by default; in dst (n + 1,) the total comes last.
+    """Prefix sums of `src` into `dst` (n,), exclusive by default; with dst (n + 1,) the total comes last.
 
     Blelloch 1990 with blocks of 1024 elements: the same sums on every device and with any number of threads.
     """
-    Scan(len(src), src.device).run(src, dst, len(src), inclusive)
+    Scan(len(src), src.device, src.dtype).run(src, dst, len(src), inclusive)

@@ -1,6 +1,9 @@
-"""Stable radix sort of (uint64 key, int32 value) pairs on the device, least significant digit first."""
+"""Stable radix sort of pairs on the device, least significant digit first, and of any keys by unsigned stand-ins."""
+
+from typing import Any
 
 from engine.compiler import lang as k
+from engine.compiler import types
 from engine.context import copy, empty, launch
 from engine.kernels.scan import Scan
 
@@ -9,14 +12,24 @@ BINS = 1 << DIGIT
 BLOCK = 2048  # elements that one thread counts and then moves in ascending order
 
 
+@k.func
+def digit_of(key: k.uint64, shift: int, mask: int):
+    return int(key >> k.uint64(shift)) & mask
+
+
+@k.func
+def digit_of(key: k.uint32, shift: int, mask: int):  # noqa: F811
+    return int(key >> k.uint32(shift)) & mask
+
+
 # counts is (BINS, blocks): after the scan, counts[d, b] is the place of block b's first element with digit d.
 @k.kernel
-def count_digits(keys: k.array(dtype=k.uint64), counts: k.array(dtype=int), shift: int, n: int, blocks: int):
+def count_digits(keys: k.array(dtype=Any), counts: k.array(dtype=int), shift: int, mask: int, n: int, blocks: int):
     block = k.tid()
     bins = k.zeros(shape=256, dtype=int)
     first = block * BLOCK
     for i in range(first, min(first + BLOCK, n)):
-        digit = int((keys[i] >> k.uint64(shift)) & k.uint64(255))
+        digit = digit_of(keys[i], shift, mask)
         bins[digit] = bins[digit] + 1
     for d in range(BINS):
         counts[d * blocks + block] = bins[d]
@@ -24,12 +37,13 @@ def count_digits(keys: k.array(dtype=k.uint64), counts: k.array(dtype=int), shif
 
 @k.kernel
 def move_pairs(
-    keys: k.array(dtype=k.uint64),
+    keys: k.array(dtype=Any),
     values: k.array(dtype=int),
-    new_keys: k.array(dtype=k.uint64),
+    new_keys: k.array(dtype=Any),
     new_values: k.array(dtype=int),
     places: k.array(dtype=int),
     shift: int,
+    mask: int,
     n: int,
     blocks: int,
 ):
@@ -40,7 +54,7 @@ def move_pairs(
     first = block * BLOCK
     for i in range(first, min(first + BLOCK, n)):
         key = keys[i]
-        digit = int((key >> k.uint64(shift)) & k.uint64(255))
+        digit = digit_of(key, shift, mask)
         place = bins[digit]
         bins[digit] = place + 1
         new_keys[place] = key
@@ -48,27 +62,31 @@ def move_pairs(
 
 
 class RadixSort:
-    """Sorts up to `capacity` pairs; owns the scratch memory. A stable sort has one result: the same everywhere."""
+    """Sorts up to `capacity` (key, int32) pairs; owns the scratch memory. A stable sort has one result: the same everywhere.
 
-    def __init__(self, capacity: int, device=None):
+    dtype: uint64 or uint32, the type of the keys.
+    """
+
+    def __init__(self, capacity: int, device=None, dtype=k.uint64):
         self.device = device
         self.capacity = capacity
         blocks = max(1, -(-capacity // BLOCK))
-        self.keys = empty(max(1, capacity), dtype=k.uint64, device=device)
+        self.keys = empty(max(1, capacity), dtype=dtype, device=device)
         self.values = empty(max(1, capacity), dtype=int, device=device)
         self.counts = empty(BINS * blocks, dtype=int, device=device)
         self.scan = Scan(BINS * blocks, device)
 
-    def run(self, keys, values, n: int, bits: int = 64) -> None:
-        """Sorts keys[:n] ascending by their lowest `bits` bits and moves values along, in place."""
+    def run(self, keys, values, n: int, bits: int = 64, first_bit: int = 0) -> None:
+        """Sorts keys[:n] ascending by their bits first_bit … bits − 1 and moves values along, in place."""
         if n < 2:
             return
         blocks = -(-n // BLOCK)
         source, target = (keys, values), (self.keys, self.values)
-        for shift in range(0, bits, DIGIT):
-            launch(count_digits, blocks, inputs=[source[0], self.counts, shift, n, blocks], device=self.device)
+        for shift in range(first_bit, bits, DIGIT):
+            mask = (1 << min(DIGIT, bits - shift)) - 1
+            launch(count_digits, blocks, inputs=[source[0], self.counts, shift, mask, n, blocks], device=self.device)
             self.scan.run(self.counts, self.counts, BINS * blocks)
-            launch(move_pairs, blocks, inputs=[*source, *target, self.counts, shift, n, blocks], device=self.device)
+            launch(move_pairs, blocks, inputs=[*source, *target, self.counts, shift, mask, n, blocks], device=self.device)
             source, target = target, source
         if source[0] is not keys:
             copy(keys[:n], source[0][:n])
@@ -79,3 +97,79 @@ def radix_sort_pairs(keys, values, bits: int = 64) -> None:
     """Sorts (uint64 key, int32 value) pairs in place, stable, ascending by the lowest `bits` bits of the keys."""
     assert len(keys) == len(values), (len(keys), len(values))
     RadixSort(len(keys), keys.device).run(keys, values, len(keys), bits)
+
+
+# --- keys of other types ------------------------------------------------------------------------------------------------
+
+
+@k.func
+def ordered(key: k.uint32):
+    """The unsigned number whose order among such numbers is the order of the keys."""
+    return key
+
+
+@k.func
+def ordered(key: k.uint64):  # noqa: F811
+    return key
+
+
+@k.func
+def ordered(key: k.int32):  # noqa: F811
+    return k.uint32(key) ^ k.uint32(0x80000000)
+
+
+@k.func
+def ordered(key: k.int64):  # noqa: F811
+    return k.uint64(key) ^ k.uint64(0x8000000000000000)
+
+
+@k.func
+def ordered(key: k.float32):  # noqa: F811
+    """Negative numbers turn all bits, others the sign; adding 0 makes −0 and 0 equal keys."""
+    bits = k.bitcast(key + k.float32(0.0), k.uint32)
+    return k.select(bits >> k.uint32(31) == k.uint32(1), ~bits, bits ^ k.uint32(0x80000000))
+
+
+@k.func
+def ordered(key: k.float64):  # noqa: F811
+    bits = k.bitcast(key + k.float64(0.0), k.uint64)
+    return k.select(bits >> k.uint64(63) == k.uint64(1), ~bits, bits ^ k.uint64(0x8000000000000000))
+
+
+@k.kernel
+def begin_order(keys: k.array(dtype=Any), stand_ins: k.array(dtype=Any), order: k.array(dtype=int)):
+    i = k.tid()
+    stand_ins[i] = ordered(keys[i])
+    order[i] = i
+
+
+@k.kernel
+def gather(src: k.array(dtype=Any), order: k.array(dtype=int), dst: k.array(dtype=Any)):
+    i = k.tid()
+    dst[i] = src[order[i]]
+
+
+def unsigned_like(dtype):
+    """The unsigned type as wide as a key type."""
+    return k.uint64 if types.of_annotation(dtype).bits == 64 else k.uint32
+
+
+def order_of(keys, n: int, first_bit: int = 0, bits: int | None = None):
+    """The positions of keys[:n] in ascending order, equal ones as they come; int32 (n,).
+
+    keys: 32 or 64 bits, signed, unsigned or float. `first_bit` … `bits` − 1 of the stand-ins decide.
+    """
+    kind = unsigned_like(keys.dtype)
+    stand_ins = empty(max(n, 1), dtype=kind, device=keys.device)
+    order = empty(max(n, 1), dtype=int, device=keys.device)
+    launch(begin_order, n, inputs=[keys, stand_ins, order], device=keys.device)
+    width = 64 if kind is k.uint64 else 32
+    RadixSort(n, keys.device, kind).run(stand_ins, order, n, width if bits is None else bits, first_bit)
+    return order
+
+
+def reorder(values, order, n: int) -> None:
+    """values[i] = values[order[i]] for i < n."""
+    before = empty(max(n, 1), dtype=values.dtype, device=values.device)
+    copy(before[:n], values[:n])
+    launch(gather, n, inputs=[before, order, values], device=values.device)

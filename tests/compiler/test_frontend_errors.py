@@ -174,9 +174,69 @@ def host_object(a: k.array(dtype=int)):
     a[0] = HOST
 
 
-def slice_in_kernel(a: k.array(dtype=float)):
-    b = a[1:3]
+def slice_step(a: k.array(dtype=float)):
+    b = a[::0]
     b[0] = 0.0
+
+
+def dynamic_slice(v: k.array(dtype=k.vec3), n: int):
+    v[0][n:] = 0.0
+
+
+def slice_of_number(a: k.array(dtype=float)):
+    x = a[0]
+    a[0] = x[1:]
+
+
+@k.func
+def takes_ref(x: k.ref[k.float32]):
+    x += 1.0
+
+
+def ref_to_value(a: k.array(dtype=float)):
+    takes_ref(a[0] + 1.0)
+
+
+def vector_without_length(a: k.array(dtype=float)):
+    k.vector()
+
+
+def vector_mixed(a: k.array(dtype=float)):
+    k.vector(1.0, 2)
+
+
+def vector_count(a: k.array(dtype=float)):
+    k.vector(1.0, 2.0, length=5)
+
+
+def matrix_without_shape(a: k.array(dtype=float)):
+    k.matrix(1.0, 2.0)
+
+
+def static_raises(a: k.array(dtype=float)):
+    a[0] = k.static(1 // 0)
+
+
+def static_of_runtime(a: k.array(dtype=float)):
+    x = a[0]
+    a[0] = k.static(x)
+
+
+def printf_count(a: k.array(dtype=float)):
+    k.printf("%d %d", 1)
+
+
+def printf_vector(v: k.array(dtype=k.vec3)):
+    k.printf("%f", v[0])
+
+
+def expects_other_type(a: k.array(dtype=float), n: int):
+    k.expect_eq(a[0], n)
+
+
+def not_unpackable(a: k.array(dtype=float)):
+    x, y = a[0]
+    a[0] = x + y
 
 
 CASES = [
@@ -213,7 +273,20 @@ CASES = [
     (unpack_count, "3 values are unpacked into 2 names", "x, y = v[0]"),
     (atomic_on_value, "atomic_add() works on an array element", "k.atomic_add(a[0], 0, 1.0)"),
     (host_object, "[1, 2] (list) is not a value that a kernel can compute with", "a[0] = HOST"),
-    (slice_in_kernel, "slices are not supported in kernels yet; index the elements", "1:3"),
+    (slice_step, "Slice step cannot be zero", "a[::0]"),
+    (dynamic_slice, "the bounds of a slice of a vector or matrix must be known while compiling", "v[0][n:]"),
+    (slice_of_number, "float32 cannot be sliced", "x[1:]"),
+    (ref_to_value, "'x' is a reference and needs a variable, an array element or a part of one", "a[0] + 1.0"),
+    (vector_without_length, "the `length` argument must be specified when zero-initializing a vector", "k.vector()"),
+    (vector_mixed, "all values given when constructing a vector must have the same type", "k.vector(1.0, 2)"),
+    (vector_count, "incompatible number of values given (2) when constructing a vector of length 5", "k.vector(1.0"),
+    (matrix_without_shape, "the `shape` argument must be specified when constructing a matrix", "k.matrix(1.0"),
+    (static_raises, "static(): ZeroDivisionError: integer division or modulo by zero", "k.static(1 // 0)"),
+    (static_of_runtime, "static(): a float32 is not known while compiling", "k.static(x)"),
+    (printf_count, "printf(): '%d' has no value", 'k.printf("%d %d", 1)'),
+    (printf_vector, "printf() prints numbers, not vec3; use print(), or give its components", "k.printf"),
+    (expects_other_type, "expect_eq() compares values of one type, not float32 and int32", "k.expect_eq(a[0], n)"),
+    (not_unpackable, "this value cannot be unpacked", "x, y = a[0]"),
 ]  # fmt: skip
 
 

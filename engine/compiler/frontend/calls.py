@@ -10,10 +10,17 @@ from typing import Any
 from engine.compiler import ops, types
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.constructors import cast, construct
-from engine.compiler.frontend.context import Lowering, Static, Value, expression, type_of
+from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
+from engine.compiler.frontend.expressions import subscript
 from engine.compiler.frontend.functions import call, call_builtin, emit_call, fit, func_of, match_parameters
-from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS
+from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS, lower_array
+from engine.compiler.frontend.names import reference_names
+from engine.compiler.frontend.makers import TYPE_MAKERS
 from engine.compiler.frontend.operators import binary, unary
+from engine.compiler.frontend.parts import unpacked
+from engine.compiler.frontend.places import Place, locate
+from engine.compiler.frontend.static import evaluate_static
+from engine.compiler.frontend.updates import write_back
 from engine.compiler.function import Func
 from engine.compiler.ir import Op
 from engine.compiler.library.operators import NamedOperator
@@ -30,18 +37,73 @@ def lower_call(ctx: Lowering, node: ast.Call) -> Value:
         raise ctx.error(node.func, "this is a value, not a function")
     target = callee.value
     if getattr(target, "intrinsic", None) == "static":
-        return Static(evaluate_static(ctx, node))
+        return evaluate_static(ctx, node)
+    refs = reference_names(target)
     args: list[Value] = []
-    for a in node.args:
+    places: dict[str, Place] = {}
+    for k, a in enumerate(node.args):
         if isinstance(a, ast.Starred):
-            raise ctx.error(a, "'*' in a call is not part of the kernel language")
-        args.append(ctx.expression(a))
+            args += starred(ctx, a)
+        elif refs and refs[k : k + 1] and refs[k]:
+            args.append(referred(ctx, a, places, refs[k]))
+        else:
+            args.append(ctx.expression(a))
     kwargs = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise ctx.error(node, "'**' in a call is not part of the kernel language")
-        kwargs[keyword.arg] = ctx.expression(keyword.value)
+        if refs and keyword.arg in refs:
+            kwargs[keyword.arg] = referred(ctx, keyword.value, places, keyword.arg)
+        else:
+            kwargs[keyword.arg] = ctx.expression(keyword.value)
+    if places:
+        ctx.places.append(places)
     return call_target(ctx, target, args, kwargs, node)
+
+
+def referred(ctx: Lowering, node: ast.expr, places: dict[str, Place], name: str) -> Value:
+    """The value now at the place that a reference is made to; the place is noted under the parameter's name."""
+    place = locate(ctx, node)
+    if isinstance(place, Op | Static | Several):
+        hint = ""
+        if isinstance(node, ast.Name) and isinstance(place, Static) and (t := type_of(place)) is not None:
+            hint = f"make it a variable: {node.id} = engine.{t!r}({place.value})"
+        raise ctx.error(node, f"'{name}' is a reference and needs a variable, an array element or a part of one", hint)
+    places[name] = place
+    return place.read(ctx, node)
+
+
+def starred(ctx: Lowering, node: ast.Starred) -> list[Value]:
+    """`*items` in a call: the items of a tuple or vector whose length is known."""
+    if isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Slice):
+        base = ctx.expression(node.value.value)
+        if isinstance(base, Op) and isinstance(base.type, types.Array | types.LocalArray):
+            return array_items(ctx, base, node.value.slice, node)
+    value = ctx.expression(node.value)
+    if isinstance(value, Op) and isinstance(value.type, types.Array | types.LocalArray | types.Scalar):
+        raise ctx.error(node, f"Starred expressions are only supported for tuples, vectors, matrices and slices of arrays "
+                              f"with constant bounds, not {value.type!r}")  # fmt: skip
+    if isinstance(value, Static) and value.is_number:
+        raise ctx.error(node, "Starred expressions are only supported for tuples and values with parts")
+    return unpacked(ctx, value if type_of(value) is None else ctx.value(value, node), node)
+
+
+def array_items(ctx: Lowering, base: Op, node: ast.Slice, at: ast.AST) -> list[Value]:
+    """`*a[1:4]`: the elements; the bounds are constants, since how many there are must be known."""
+    bounds = []
+    for bound in (node.lower, node.upper, node.step):
+        value = None if bound is None else ctx.expression(bound)
+        if value is not None and not (isinstance(value, Static) and isinstance(value.value, int)):
+            raise ctx.error(at, "Slice component must be a compile-time constant to unpack the elements of an array")
+        bounds.append(None if value is None else value.value)
+    start, stop, step = bounds
+    if stop is None:
+        raise ctx.error(at, "unpacking a slice of an array requires explicit upper bound")
+    if (start or 0) < 0 or stop < 0:
+        raise ctx.error(at, "the bounds of an unpacked slice cannot be negative for arrays")
+    if step is not None and step <= 0:
+        raise ctx.error(at, "the step of an unpacked slice must be positive: step cannot be negative or zero")
+    return [subscript(ctx, base, [Static(k)], at) for k in range(start or 0, stop, step or 1)]
 
 
 def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
@@ -50,7 +112,7 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
         case Func():
             return call(ctx, target, args, kwargs, node)
         case Builtin():
-            return call_builtin(ctx, target, args, kwargs, node)
+            return call_builtin(ctx, target, args, kwargs, node, write_back)
         case LibraryFunction():
             callee = func_of(target)
             given = match_parameters(ctx, callee, args, kwargs, node)
@@ -60,12 +122,14 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
             return emit_call(ctx, callee, given, specs, node)
     if isinstance(target, NamedOperator):
         return named_operator(ctx, target, args, kwargs, node)
-    intrinsic = getattr(target, "intrinsic", None) or _lookup(PYTHON_INTRINSICS, target)
+    intrinsic = getattr(target, "intrinsic", None) or _lookup(TYPE_MAKERS, target) or _lookup(PYTHON_INTRINSICS, target)
     if intrinsic is not None:
         return INTRINSICS[intrinsic](ctx, args, kwargs, node)
     name = getattr(target, "primitive", None) or _lookup(PYTHON_PRIMITIVES, target)
     if name is not None:
         return primitive(ctx, name, args, node)
+    if getattr(target, "makes_arrays", False):
+        return lower_array(ctx, args, kwargs, node)
     dtype = target if isinstance(target, types.Scalar) else _lookup(types.PYTHON, target)
     if dtype is not None:
         if len(args) != 1 or kwargs:
@@ -74,6 +138,8 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
     made = getattr(target, "ir_type", None) if isinstance(target, type) else None
     if isinstance(made, types.Type):
         return construct(ctx, made, args, kwargs, node)
+    if hasattr(target, "refused"):
+        raise ctx.error(node, f"'{target.__name__}': {target.refused}")
     raise not_callable(ctx, target, node)
 
 
@@ -94,18 +160,6 @@ def _lookup(table: dict[Any, Any], key: Any) -> Any:
         return table.get(key)
     except TypeError:
         return None
-
-
-def evaluate_static(ctx: Lowering, node: ast.Call) -> Any:
-    """`static(expression)`: evaluated by Python, once, while compiling."""
-    if len(node.args) != 1 or node.keywords:
-        raise ctx.error(node, "static() takes one expression")
-    ctx.function.captures = None
-    known = {n: b.value.value for n, b in ctx.bound.items() if isinstance(b.value, Static)}
-    try:
-        return ctx.source.evaluate(node.args[0], known)
-    except Exception as error:  # whatever the user's expression raises becomes a compile error at its place
-        raise ctx.error(node, f"static(): {type(error).__name__}: {error}") from error
 
 
 def primitive(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Value:

@@ -24,6 +24,10 @@ STATEMENTS: dict[type, Callable[[Lowering, Any, list[ast.stmt]], bool | None]] =
 EXPRESSIONS: dict[type, Callable[[Lowering, Any], Value]] = {}
 
 
+# what a file needs of one that stands on top of it: "call" (functions), "leave" (statements)
+HOOKS: dict[str, Callable[..., Any]] = {}
+
+
 def statement(node_type: type) -> Callable[[Any], Any]:
     """Registers the visitor of a statement."""
     return lambda visitor: STATEMENTS.setdefault(node_type, visitor)
@@ -71,11 +75,14 @@ class Lowering:
         self.source = source
         self.function = function
         self.region = function.body
-        self.uses = NameUse.of(source.tree)
+        self.uses = NameUse.of(source.tree, source)
         self.bound: dict[str, Binding] = {}
         self.slots: dict[str, Op] = {}
         self.slot_count = 0  # slots stand at the start of the body, in order of first use
         self.terminated = False  # the current path has returned, or left its loop
+        self.loops: list[Op | None] = []  # of the loops around: the slot that a break clears, for `else`
+        self.places: list[dict[str, Any]] = []  # of the calls being lowered: where references point to
+        self.refs: list[str] = []  # parameters whose final values go back to the caller
         self.has_result = False  # a return statement has fixed the result type
         self.adjoints: dict[str, Any] | None = None  # in the gradient of a function: the places of `adjoint[x]`
 
@@ -144,8 +151,11 @@ class Lowering:
         """`v` as a run-time value; a literal takes the scalar type `want`, else int32, float32 or bool."""
         if isinstance(v, Op):
             return v
+        if isinstance(v, Static) and isinstance(v.value, tuple) and static_type(v.value) is None:
+            v = Several(tuple(map(Static, v.value)))
         if isinstance(v, Several):
-            items = [self.value(item, node) for item in v.items]
+            wants = want.items if isinstance(want, types.Tuple) and len(want.items) == len(v.items) else [None] * len(v.items)
+            items = [self.value(item, node, t) for item, t in zip(v.items, wants, strict=True)]
             return self.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
         t = static_type(v.value)
         if t is None:
@@ -209,6 +219,8 @@ class Lowering:
                 return Static(known)
             hint = did_you_mean(name, [*self.bound, *self.source.fn.__globals__])
             raise self.error(node, f"name '{name}' is not defined", hint) from None
+        if getattr(value, "makes_arrays", False) and not isinstance(value, type):
+            raise self.error(node, f"'{name}' is an array of Python's: pass it to the kernel as an argument")
         if name in self.source.captured:
             self.function.captures = None
         elif name in self.source.fn.__globals__:
@@ -221,7 +233,8 @@ class Lowering:
         from engine.compiler import lang  # the vocabulary is made of what stands on top of the front end
 
         found = getattr(lang, name, None)
-        return found if lang.is_function(found) else None
+        is_type = isinstance(getattr(found, "ir_type", None), types.Type)
+        return found if lang.is_function(found) or is_type else None
 
     def capture(self, path: str, value: Any) -> None:
         """Notes that the code depends on a value of Python's."""
@@ -293,6 +306,17 @@ def zero(ctx: Lowering, t: types.Type, node: ast.AST) -> Op:
             raise ctx.error(node, f"{t!r} has no zero value: it contains an array")
         flat.append(ctx.const(0, leaf, node))
     return assemble(ctx, t, iter(flat), node)
+
+
+def convert_components(ctx: Lowering, v: Op, dtype: types.Scalar, node: ast.AST) -> Op:
+    """`v` with its components converted to `dtype`."""
+    same = types.components(v.type)
+    assert same is not None
+    if isinstance(v.type, types.Scalar):
+        return ctx.emit("cast", dtype, v, node=node)
+    parts = [ctx.emit("extract", same[0], v, node=node, index=k) for k in range(same[1])]
+    parts = [ctx.emit("cast", dtype, part, node=node) for part in parts]
+    return ctx.emit("make", types.with_scalar(v.type, dtype), *parts, node=node)
 
 
 def type_of(v: Value) -> types.Type | None:

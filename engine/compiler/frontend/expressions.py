@@ -11,8 +11,16 @@ from typing import Any
 from engine.compiler import types, values
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
-from engine.compiler.frontend.parts import flat_index, indexed_part, named_part, read_part, read_row_at, to_int32
+from engine.compiler.frontend.parts import flat_index, indexed_part, named_part, read_part, read_row_at, to_array, to_int32
+from engine.compiler.frontend.slices import Index, Range, indices_of, read_slice
 from engine.compiler.ir import Op
+
+
+MAX_DIMS = 4
+
+
+class Extents(Several):
+    """The shape of an array."""
 
 
 @expression(ast.Constant)
@@ -63,8 +71,14 @@ def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
             return Static(same[0])
     if name == "shape":
         return shape_of(ctx, base, node)
-    if name == "ndim" and isinstance(t, types.Array):
-        return Static(t.ndim)
+    if name == "ndim" and isinstance(t, types.Array | types.LocalArray):
+        return Static(t.ndim if isinstance(t, types.Array) else len(t.shape))
+    if isinstance(t, types.Array | types.LocalArray):
+        if name == "size":
+            return size_of(ctx, base, node)
+        if name == "ptr":
+            array = to_array(ctx, base, node) if isinstance(t, types.LocalArray) else base
+            return ctx.emit("array_ptr", types.uint64, array, node=node)
     if isinstance(t, types.Matrix) and name in ("rows", "cols"):
         return Static(getattr(t, name))
     return read_part(ctx, base, named_part(ctx, t, name, node), node)
@@ -93,9 +107,9 @@ def table_attribute(ctx: Lowering, base: Op, t: types.Table, name: str, node: as
 def shape_of(ctx: Lowering, base: Op, node: ast.AST) -> Value:
     match base.type:
         case types.Array(ndim=ndim):
-            return Several(tuple(ctx.emit("shape", types.int32, base, node=node, dim=d) for d in range(ndim)))
+            return Extents(tuple(ctx.emit("shape", types.int32, base, node=node, dim=d) for d in range(ndim)))
         case types.LocalArray(shape=shape):
-            return Static(shape)
+            return Extents(tuple(map(Static, shape)))
         case types.Matrix(_, rows, cols):
             return Static((rows, cols))
         case types.Vector(_, length):
@@ -103,35 +117,47 @@ def shape_of(ctx: Lowering, base: Op, node: ast.AST) -> Value:
     raise ctx.error(node, f"{base.type!r} has no shape")
 
 
+def size_of(ctx: Lowering, base: Op, node: ast.AST) -> Value:
+    """How many elements an array has, int32."""
+    if isinstance(base.type, types.LocalArray):
+        return Static(base.type.size)
+    extents = shape_of(ctx, base, node)
+    assert isinstance(extents, Several)
+    total: Op | None = None
+    for extent in extents.items:
+        assert isinstance(extent, Op)
+        total = extent if total is None else ctx.emit("mul", types.int32, total, extent, node=node)
+    assert total is not None
+    return total
+
+
 @expression(ast.Subscript)
 def lower_subscript(ctx: Lowering, node: ast.Subscript) -> Value:
     return subscript(ctx, ctx.expression(node.value), indices_of(ctx, node.slice), node)
 
 
-def indices_of(ctx: Lowering, node: ast.expr) -> list[Value]:
-    """The indices between the brackets."""
-    if isinstance(node, ast.Slice) or (
-        isinstance(node, ast.Tuple) and any(isinstance(e, ast.Slice) for e in node.elts)
-    ):
-        raise ctx.error(node, "slices are not supported in kernels yet", "index the elements")
-    value = ctx.expression(node)
-    if isinstance(value, Several):
-        return list(value.items)
-    if isinstance(value, Static) and isinstance(value.value, tuple):
-        return [Static(v) for v in value.value]
-    return [value]
+def is_full_index(t: types.Array, indices: Sequence[Index]) -> bool:
+    return len(indices) == t.ndim and not any(isinstance(i, Range) for i in indices)
 
 
-def is_full_index(t: types.Array, indices: Sequence[Value]) -> bool:
-    return len(indices) == t.ndim
+def is_element(t: types.LocalArray, indices: Sequence[Index]) -> bool:
+    """Whether the indices name one element of a local array."""
+    return len(indices) >= len(t.shape) and not any(isinstance(i, Range) for i in indices)
 
 
-def subscript(ctx: Lowering, base: Value, indices: list[Value], node: ast.AST) -> Value:
+def subscript(ctx: Lowering, base: Value, given: Sequence[Index], node: ast.AST) -> Value:
     """`base[indices]` for anything that can be indexed."""
-    for index in indices:
+    for index in given:
+        if isinstance(index, Range):
+            continue
         t = type_of(index)
         if not (isinstance(t, types.Scalar) and t.is_int):
             raise ctx.error(node, f"an index is a whole number, not {t!r}" if t else "this index is not a number")
+    if isinstance(base, Op) and isinstance(base.type, types.LocalArray) and not is_element(base.type, given):
+        base = to_array(ctx, base, node)
+    if any(isinstance(i, Range) for i in given):
+        return read_slice(ctx, base, given, node)
+    indices = [i for i in given if not isinstance(i, Range)]
     known = [i.value for i in indices if isinstance(i, Static)]
     if not isinstance(base, Op):
         return _static_subscript(ctx, base, indices, known, node)
@@ -164,6 +190,8 @@ def _static_subscript(ctx: Lowering, base: Value, indices: list[Value], known: l
             return subscript(ctx, ctx.value(base, node), indices, node)
         raise ctx.error(node, "this is known while compiling and can only be indexed with constants")
     try:
+        if isinstance(base, Extents) and len(base.items) <= known[0] < MAX_DIMS:
+            return Static(0)  # as in Warp: the extent of a dimension that the array does not have
         if isinstance(base, Several):
             return base.items[known[0]]
         assert isinstance(base, Static)

@@ -6,12 +6,23 @@ import ast
 import functools
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, literal_fits, static_type
-from engine.compiler.frontend.updates import write_back
 from engine.compiler.frontend.adjoints import CustomGradient
+from engine.compiler.frontend.context import (
+    HOOKS,
+    Binding,
+    Lowering,
+    Several,
+    Static,
+    Value,
+    convert_components,
+    literal_fits,
+    static_type,
+)
+from engine.compiler.frontend.parts import to_array
 from engine.compiler.function import Func
 from engine.compiler.ir import Function, Op
 from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
@@ -76,10 +87,15 @@ def call_library(ctx: Lowering, name: str, args: Sequence[Value], node: ast.AST,
     return call_builtin(ctx, BUILTINS[name], args, kwargs or {}, node)
 
 
-def call_builtin(
-    ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value], node: ast.AST
-) -> Value:
-    """Calls the first implementation that takes the arguments; folds the call when all of them are known."""
+WriteBack = Callable[[Lowering, Sequence[str], Sequence[int], Value, ast.AST], Value]
+
+
+def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value], node: ast.AST,
+                 write_back: WriteBack | None = None) -> Value:  # fmt: skip
+    """Calls the first implementation that takes the arguments; folds the call when all of them are known.
+
+    `write_back` stores what an implementation says about the new values of its arguments.
+    """
     everything = [*args, *kwargs.values()]
     changes = any(f.updates for f in builtin.overloads)
     if everything and not changes and all(isinstance(a, Static) and a.is_number for a in everything):
@@ -97,11 +113,53 @@ def call_builtin(
         if isinstance(specs, str):
             continue
         result = emit_call(ctx, candidate, given, specs, node)
-        if implementation.updates:
+        if implementation.updates and write_back is not None:
             names = [p.name for p in candidate.source.parameters]
             return write_back(ctx, names, implementation.updates, result, node)
         return result
+    half = _in_float32(ctx, builtin, args, kwargs, node)
+    if half is not None:
+        return half
     raise ctx.error(node, f"{builtin.name}() does not take ({', '.join(_type_name(a) for a in everything)})")
+
+
+def call_function(ctx: Lowering, function: LibraryFunction, args: Sequence[Value], node: ast.AST) -> Value:
+    """Calls one implementation of the library."""
+    callee = func_of(function)
+    given = match_parameters(ctx, callee, args, {}, node)
+    specs = fit(callee, given)
+    if isinstance(specs, str):
+        raise ctx.error(node, f"{callee.name}(): {specs}")
+    return emit_call(ctx, callee, given, specs, node)
+
+
+HOOKS["call"] = call_function
+
+
+def _in_float32(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value],
+                node: ast.AST) -> Value | None:  # fmt: skip
+    """A function of 16-bit floats that has no version for them: computed in float32, results rounded back."""
+    kinds = {same[0] for v in (*args, *kwargs.values()) if isinstance(v, Op) and (same := types.components(v.type))}
+    half = next((k for k in kinds if k.is_float and k.bits == 16), None)
+    if half is None:
+        return None
+
+    def wide(v: Value) -> Value:
+        same = types.components(v.type) if isinstance(v, Op) else None
+        return convert_components(ctx, v, types.float32, node) if isinstance(v, Op) and same and same[0] == half else v
+
+    result = call_builtin(ctx, builtin, [wide(v) for v in args], {k: wide(v) for k, v in kwargs.items()}, node)
+    if not isinstance(result, Op):
+        return result
+    if isinstance(result.type, types.Tuple):
+        parts = [ctx.emit("extract", t, result, node=node, index=k) for k, t in enumerate(result.type.items)]
+        return Several(tuple(_narrow(ctx, part, half, node) for part in parts))
+    return _narrow(ctx, result, half, node)
+
+
+def _narrow(ctx: Lowering, v: Op, to: types.Scalar, node: ast.AST) -> Op:
+    same = types.components(v.type)
+    return convert_components(ctx, v, to, node) if same is not None and same[0] == types.float32 else v
 
 
 def _accepts_count(callee: Func, count: int) -> bool:
@@ -122,7 +180,7 @@ def match_parameters(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs:
     parameters = callee.source.parameters
     if len(args) > len(parameters):
         raise ctx.error(node, f"{callee.name}() takes {len(parameters)} arguments, {len(args)} are given")
-    given: list[Value] = list(args)
+    given: list[Value] = [_as_array(ctx, callee, k, v, node) for k, v in enumerate(args)]
     rest = dict(kwargs)
     for parameter in parameters[len(args) :]:
         if parameter.name in rest:
@@ -136,11 +194,20 @@ def match_parameters(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs:
     return given
 
 
+def _as_array(ctx: Lowering, callee: Func, k: int, v: Value, node: ast.AST) -> Value:
+    """A local array where the function wants an array."""
+    if not (isinstance(v, Op) and isinstance(v.type, types.LocalArray)):
+        return v
+    pattern = callee.source.annotations.get(callee.source.parameters[k].name, types.Any_)
+    wants = isinstance(pattern, types.Array) or (isinstance(pattern, types.Generic) and pattern.kind == "array")
+    return to_array(ctx, v, node) if wants else v
+
+
 def fit(callee: Func, given: Sequence[Value]) -> list[Spec] | str:
     """What each parameter is specialised to, or a text that says which argument does not fit."""
     annotations = callee.source.annotations
     names = [p.name for p in callee.source.parameters]
-    patterns = [annotations.get(name, types.Any_) for name in names]
+    patterns = [_any_layout(annotations.get(name, types.Any_), v) for name, v in zip(names, given, strict=True)]
     bound: dict[str, types.Type] = {}
     specs: list[Spec | None] = []
     for name, pattern, v in zip(names, patterns, given, strict=True):
@@ -157,6 +224,13 @@ def fit(callee: Func, given: Sequence[Value]) -> list[Spec] | str:
     return [s for s in specs if s is not None]
 
 
+def _any_layout(pattern: types.Type, v: Value) -> types.Type:
+    """A function that takes arrays takes those of any layout: it is specialised for each."""
+    if isinstance(v, Op) and isinstance(v.type, types.Array) and isinstance(pattern, types.Array):
+        return type(v.type)(pattern.dtype, pattern.ndim, v.type.layout)
+    return pattern
+
+
 def _fit_static(pattern: types.Type, v: Value, bound: dict[str, types.Type]) -> Spec | None:
     """What a parameter becomes for a literal or tuple: the literal itself where any type is taken."""
     if isinstance(v, Several):
@@ -164,6 +238,8 @@ def _fit_static(pattern: types.Type, v: Value, bound: dict[str, types.Type]) -> 
     assert isinstance(v, Static)
     if pattern == types.Any_:
         return v
+    if isinstance(v.value, tuple):
+        return _fit_static_tuple(pattern, v.value, bound)
     t = static_type(v.value)
     if isinstance(pattern, types.Generic) and pattern.name in bound:
         pattern = bound[pattern.name]
@@ -172,6 +248,26 @@ def _fit_static(pattern: types.Type, v: Value, bound: dict[str, types.Type]) -> 
     if isinstance(pattern, types.Generic) and pattern.kind == "float" and type(v.value) is int:
         t = types.float32
     return t if t is not None and types.matches(pattern, t, bound) else None
+
+
+def _fit_static_tuple(pattern: types.Type, items: tuple[Any, ...], bound: dict[str, types.Type]) -> Spec | None:
+    """What a parameter becomes for a tuple of literals."""
+    patterns: Sequence[types.Type] = [types.Any_] * len(items)
+    if isinstance(pattern, types.Tuple):
+        if len(pattern.items) != len(items):
+            return None
+        patterns = pattern.items
+    elif isinstance(pattern, types.Generic) and pattern.kind == "tuple":
+        patterns = [pattern.dtype or types.Any_] * len(items)
+    else:
+        return None
+    found = []
+    for p, item in zip(patterns, items, strict=True):
+        fit_item = static_type(item) if p == types.Any_ else _fit_static(p, Static(item), bound)
+        if not isinstance(fit_item, types.Type):
+            return None
+        found.append(fit_item)
+    return types.Tuple(tuple(found))
 
 
 def _tuple_type(v: Several) -> types.Type | None:
@@ -191,10 +287,29 @@ def _tuple_type(v: Several) -> types.Type | None:
 
 
 def emit_call(ctx: Lowering, callee: Func, given: Sequence[Value], specs: list[Spec], node: ast.AST) -> Value:
+    specs = [types.Reference(v.type) if _is_reference(callee, k) and isinstance(v, Op) else s
+             for k, (v, s) in enumerate(zip(given, specs, strict=True))]  # fmt: skip
     function = specialise(ctx, callee, specs, node)
     args = [ctx.value(v, node, s) for v, s in zip(given, specs, strict=True) if not isinstance(s, Static)]
     op = ctx.emit("call", function.result, *args, node=node, callee=function)
+    if any(isinstance(s, types.Reference) for s in specs):
+        return _write_back(ctx, callee, op, specs, node)
     return Static(None) if function.result == types.void else op
+
+
+def _is_reference(callee: Func, k: int) -> bool:
+    return isinstance(callee.source.annotations.get(callee.source.parameters[k].name), types.Reference)
+
+
+def _write_back(ctx: Lowering, callee: Func, op: Op, specs: Sequence[Spec], node: ast.AST) -> Value:
+    """Takes apart what a function with references gives: its value, and what the caller's places become."""
+    assert isinstance(op.type, types.Tuple)
+    parts = [ctx.emit("extract", t, op, node=node, index=k) for k, t in enumerate(op.type.items)]
+    names = [p.name for p, s in zip(callee.source.parameters, specs, strict=True) if isinstance(s, types.Reference)]
+    places = ctx.places.pop()
+    for name, part in zip(names, parts[len(parts) - len(names) :], strict=True):
+        places[name].write(ctx, part, node)
+    return parts[0] if len(parts) > len(names) else Static(None)
 
 
 def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) -> Function:
@@ -221,6 +336,12 @@ def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) ->
         return made
 
 
+def returns_a_value(ctx: Lowering) -> bool:
+    """Whether a return statement has given more than the references."""
+    return ctx.has_result and isinstance(ctx.function.result, types.Tuple) and (
+        len(ctx.function.result.items) > len(ctx.refs))  # fmt: skip
+
+
 def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False) -> Function:
     """Lowers the body of `callee` with its parameters specialised."""
     source = callee.source
@@ -233,8 +354,15 @@ def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False)
         if isinstance(spec, Static):
             ctx.bind(parameter.name, spec, tree)
             continue
-        op = Op("param", spec, (), {"index": len(function.params), "name": parameter.name})
+        reference = isinstance(spec, types.Reference)
+        held = spec.dtype if isinstance(spec, types.Reference) else spec
+        op = Op("param", held, (), {"index": len(function.params), "name": parameter.name})
         function.params.append(op)
+        if reference:
+            if is_kernel:
+                raise ctx.error(tree.args, f"'{parameter.name}': the parameters of a kernel are no references")
+            ctx.refs.append(parameter.name)
+            ctx.uses.assigned[parameter.name] += 1  # the caller sees it: never a plain value
         mutated = parameter.name in ctx.uses.mutated and isinstance(spec, types.Array | types.LocalArray | types.Table)
         if mutated and ctx.uses.assigned[parameter.name] == 1:
             ctx.bound[parameter.name] = Binding(op, ctx.region)
@@ -245,6 +373,9 @@ def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False)
     except RecursionError:
         raise CompileError(f"'{callee.name}' is nested too deeply", filename=source.filename,
                            lineno=source.first_line) from None  # fmt: skip
+    if ctx.refs and not ctx.terminated and not returns_a_value(ctx):
+        last = tree.body[-1]
+        HOOKS["leave"](ctx, None, last)
     if function.result != types.void and not ctx.terminated:
         raise ctx.error(tree, f"'{callee.name}' does not return a value on every path")
     return function

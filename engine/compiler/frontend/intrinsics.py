@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.compiler import ops, types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
+from engine.compiler.frontend.parts import to_int32
 from engine.compiler.ir import Op
 from engine.compiler.values import matrix, quaternion, transformation, value_class, vector
 
@@ -83,6 +84,28 @@ def lower_zeros(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node
     if zero_check:
         raise ctx.error(node, f"{element!r} cannot be the element of a local array")
     return ctx.emit("local", types.LocalArray(element, tuple(extents)), node=node)
+
+
+def lower_array(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    """`array(ptr=address, shape=(n, m), dtype=float)`: the memory at an address, as an array without gaps."""
+    given = dict(zip(("ptr", "shape", "dtype"), args, strict=False)) | kwargs
+    if set(given) != {"ptr", "shape", "dtype"} or not isinstance(given["dtype"], Static):
+        raise ctx.error(node, "array() in a kernel takes ptr, shape and dtype")
+    shape = given["shape"]
+    if isinstance(shape, Several):
+        extents = list(shape.items)
+    elif isinstance(shape, Static) and isinstance(shape.value, tuple | list):
+        extents = [Static(n) for n in shape.value]
+    else:
+        extents = [shape]
+    element = types.of_annotation(given["dtype"].value)
+    address = ctx.value(given["ptr"], node, types.uint64)
+    if address.type not in (types.uint64, types.int64):
+        raise ctx.error(node, f"ptr is a uint64, not {address.type!r}")
+    if address.type == types.int64:
+        address = ctx.emit("cast", types.uint64, address, node=node)
+    ints = [to_int32(ctx, ctx.value(n, node, types.int32), node) for n in extents]
+    return ctx.emit("array_at", types.Array(element, len(ints)), address, *ints, node=node)
 
 
 def _vectors(ctx: Lowering, args: list[Value], name: str, node: ast.AST) -> tuple[list[Op], types.Vector]:

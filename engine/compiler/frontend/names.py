@@ -5,8 +5,20 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
-from engine.compiler.source import statements
+from engine.compiler import types
+from engine.compiler.function import Func
+from engine.compiler.source import Source, statements
+
+
+def reference_names(target: Any) -> list[str]:
+    """The parameters of a function by position: the name of each that is a reference, "" for the others; [] if none."""
+    if not isinstance(target, Func) or not types.Reference.used:
+        return []
+    notes = target.overloads[-1].source.annotations
+    names = [p.name if isinstance(notes.get(p.name), types.Reference) else "" for p in target.source.parameters]
+    return names if any(names) else []
 
 
 @dataclass
@@ -22,8 +34,10 @@ class NameUse:
     loop_targets: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, tree: ast.FunctionDef) -> NameUse:
+    def of(cls, tree: ast.FunctionDef, source: Source | None = None) -> NameUse:
         use = cls()
+        if source is not None and types.Reference.used:
+            use._references(tree, source)
         for arg in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
             use.assigned[arg.arg] += 1
         for node in statements(tree.body):
@@ -38,13 +52,30 @@ class NameUse:
                 case ast.For(target=ast.Name(id=name)):
                     use.assigned[name] += 1
                     use.loop_targets[name] += 1
+                case ast.For(target=target):
+                    use._target(target)
+                    use._target(target)
         return use
+
+    def _references(self, tree: ast.FunctionDef, source: Source) -> None:
+        """Names that calls may assign through references."""
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            names = reference_names(_callee(node.func, source))
+            given = dict(zip(names, node.args, strict=False)) | {k.arg: k.value for k in node.keywords if k.arg in names}
+            for name, value in given.items():
+                while name and isinstance(value, ast.Attribute | ast.Subscript):
+                    value = value.value
+                if name and isinstance(value, ast.Name):
+                    self.assigned[value.id] += 1
+                    self.mutated.add(value.id)
 
     def _target(self, target: ast.expr) -> None:
         match target:
             case ast.Name(id=name):
                 self.assigned[name] += 1
-            case ast.Tuple(elts=elements):
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 for element in elements:
                     self._target(element)
             case ast.Attribute(value=value) | ast.Subscript(value=value):
@@ -59,3 +90,15 @@ class NameUse:
         if plain == 0:
             return False  # a loop variable: each iteration binds it afresh
         return self.assigned[name] > 1 or (name in self.mutated and not by_reference)
+
+
+def _callee(node: ast.expr, source: Source) -> Any:
+    """What a call calls, where that can be told before lowering; else None."""
+    try:
+        if isinstance(node, ast.Name):
+            return source.lookup(node.id)
+        if isinstance(node, ast.Attribute):
+            return getattr(_callee(node.value, source), node.attr, None)
+    except KeyError:
+        pass
+    return None

@@ -57,8 +57,14 @@ def lower_binary(ctx: Lowering, node: ast.BinOp) -> Value:
 def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value:
     """`a name b` for any two values."""
     if isinstance(a, Static) and isinstance(b, Static):
+        if name == "div" and type(a.value) is int and type(b.value) is int:
+            return Static(ops.fold("div", types.int64, [a.value, b.value]))  # toward zero, as of variables
         try:
             return Static(PYTHON[name](a.value, b.value))
+        except ZeroDivisionError:
+            if name == "div" and isinstance(a.value, float) or isinstance(b.value, float):
+                return Static(ops.fold("div", types.float64, [a.value, b.value]))  # IEEE, as at run time
+            raise ctx.error(node, "integer division by zero") from None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise ctx.error(node, str(error)) from None
     if isinstance(a, Several) or isinstance(b, Several):
@@ -73,6 +79,9 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
         raise mismatch(ctx, name, x, y, node)
     if name == "mod" and (same := types.components(x.type)) and same[0].is_float and x.type == y.type:
         return call_library(ctx, "mod", [x, y], node)
+    if name == "floordiv" and (same := types.components(x.type)) and same[0].is_float and x.type == y.type:
+        quotient = elementwise(ctx, "div", x, y, node)
+        return ctx.emit("floor", quotient.type, quotient, node=node)
     return elementwise(ctx, name, x, y, node)
 
 
@@ -134,8 +143,7 @@ def compare_all(ctx: Lowering, name: str, x: Op, y: Op, node: ast.AST) -> Op:
         one = ctx.emit(name, types.bool_, *pair, node=node)
         join = "and" if name == "eq" else "or"
         result = one if result is None else ctx.emit(join, types.bool_, result, one, node=node)
-    assert result is not None
-    return result
+    return result if result is not None else ctx.const(name == "eq", types.bool_, node)
 
 
 def mismatch(ctx: Lowering, name: str, x: Op, y: Op, node: ast.AST) -> Exception:
@@ -205,6 +213,9 @@ def truth(ctx: Lowering, v: Value, node: ast.AST) -> Op | Static:
         return v
     if isinstance(v, Op) and isinstance(v.type, types.Scalar):
         return ctx.emit("ne", types.bool_, v, ctx.const(0, v.type, node), node=node)
+    if isinstance(v, Op) and isinstance(v.type, types.Array):  # is there an array?
+        at = ctx.emit("array_ptr", types.uint64, v, node=node)
+        return ctx.emit("ne", types.bool_, at, ctx.const(0, types.uint64, node), node=node)
     raise ctx.error(node, f"{type_of(v)!r} is neither true nor false")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.compiler import types
 from engine.compiler.diagnostics import did_you_mean
-from engine.compiler.frontend.context import Lowering
+from engine.compiler.frontend.context import Lowering, Several, Static, Value
 from engine.compiler.ir import Op
 
 COMPONENT_NAMES = "xyzw"
@@ -105,6 +105,14 @@ def flat_index(ctx: Lowering, whole: types.Type, indices: list[Op], node: ast.AS
     raise ctx.error(node, f"{whole!r} cannot be indexed with {len(indices)} indices at run time")
 
 
+def to_array(ctx: Lowering, local: Op, node: ast.AST) -> Op:
+    """A local array as an array: what functions and slices take."""
+    t = local.type
+    assert isinstance(t, types.LocalArray)
+    layout = "aos" if len(types.leaves(t.dtype)) == 1 else "planes"
+    return ctx.emit("local_view", types.Array(t.dtype, len(t.shape), layout), local, node=node)
+
+
 def to_int32(ctx: Lowering, index: Op, node: ast.AST) -> Op:
     if index.type == types.int32:
         return index
@@ -122,3 +130,21 @@ def read_row_at(ctx: Lowering, whole: Op, row: Op, node: ast.AST) -> Op:
         at = flat_index(ctx, m, [row, ctx.const(col, types.int32, node)], node)
         items.append(ctx.emit("extract_at", m.dtype, whole, at, node=node))
     return ctx.emit("make", types.Vector(m.dtype, m.cols), *items, node=node)
+
+
+def unpacked(ctx: Lowering, value: Value, node: ast.AST) -> list[Value]:
+    """The parts of a tuple, a vector, the rows of a matrix, or an array of known length."""
+    if isinstance(value, Several):
+        return list(value.items)
+    if isinstance(value, Static) and isinstance(value.value, tuple | list | range):
+        return [Static(v) for v in value.value]
+    if isinstance(value, Op):
+        t = value.type
+        if isinstance(t, types.Tuple):
+            return [ctx.emit("extract", item, value, node=node, index=k) for k, item in enumerate(t.items)]
+        if isinstance(t, types.Matrix):
+            return [read_part(ctx, value, indexed_part(ctx, t, [r], node), node) for r in range(t.rows)]
+        same = types.components(t)
+        if same and not isinstance(t, types.Scalar):
+            return [ctx.emit("extract", same[0], value, node=node, index=k) for k in range(same[1])]
+    raise ctx.error(node, "this value cannot be unpacked")

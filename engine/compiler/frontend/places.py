@@ -8,8 +8,9 @@ from typing import Protocol
 
 from engine.compiler import types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
-from engine.compiler.frontend.expressions import attribute, indices_of, is_full_index, local_index, subscript
+from engine.compiler.frontend.expressions import attribute, is_element, is_full_index, local_index, subscript
 from engine.compiler.frontend.parts import Part, flat_index, indexed_part, named_part, read_part, replace_part
+from engine.compiler.frontend.slices import Index, Picks, Range, gather, indices_of, picks
 from engine.compiler.ir import Op
 
 
@@ -138,6 +139,50 @@ class ComponentAtPlace:
         self.parent.write(ctx, ctx.emit("insert_at", whole.type, whole, self.index, op, node=node), node)
 
 
+@dataclass
+class SlicePlace:
+    """Some scalar components of another place."""
+
+    parent: Place
+    picks: Picks
+
+    @property
+    def type(self) -> types.Type:
+        return self.picks.type
+
+    def parts(self) -> list[Place]:
+        same = types.components(self.parent.type)
+        assert same is not None
+        return [part_place(self.parent, Part(same[0], k)) for k in self.picks.components]
+
+    def read(self, ctx: Lowering, node: ast.AST) -> Op:
+        return gather(ctx, self.parent.read(ctx, node), self.picks, node)
+
+    def scalars(self, ctx: Lowering, value: Value, node: ast.AST) -> list[Op]:
+        """One scalar for each component: those of an aggregate of this type, or one number for all."""
+        same = types.components(self.type)
+        assert same is not None
+        t = type_of(value)
+        if isinstance(t, types.Scalar):
+            return [fitting(ctx, value, same[0], node)] * same[1]
+        if isinstance(t, types.Array):
+            raise ctx.error(node, f"{t!r} is assigned to a slice of {self.parent.type!r}, which takes {self.type!r}")
+        op = fitting(ctx, value, self.type, node)
+        return [ctx.emit("extract", same[0], op, node=node, index=k) for k in range(same[1])]
+
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None:
+        for part, scalar in zip(self.parts(), self.scalars(ctx, value, node), strict=True):
+            part.write(ctx, scalar, node)
+
+    def atomic(self, ctx: Lowering, name: str, value: Value, node: ast.AST) -> None:
+        for part, scalar in zip(self.parts(), self.scalars(ctx, value, node), strict=True):
+            assert isinstance(part, ElementPlace)
+            part.atomic(ctx, name, scalar, node)
+
+    def is_private(self) -> bool:
+        return not isinstance(self.parent, ElementPlace) or self.parent.is_private()
+
+
 def place_of(ctx: Lowering, node: ast.expr) -> Place:
     """The place that an assignment target means."""
     found = locate(ctx, node)
@@ -203,18 +248,22 @@ def adjoint_place(ctx: Lowering, node: ast.expr) -> Place | Value:
     raise ctx.error(node, "adjoint[…] takes an argument of the function, or a part of one")
 
 
-def _element(ctx: Lowering, base: Value, indices: list[Value], node: ast.Subscript) -> Place | Value:
+def _element(ctx: Lowering, base: Value, given: list[Index], node: ast.Subscript) -> Place | Value:
     """An element of an array, or what else indexing a value gives."""
     t = type_of(base)
-    if isinstance(base, Op) and isinstance(t, types.Array) and is_full_index(t, indices):
+    indices = [i for i in given if not isinstance(i, Range)]
+    if isinstance(base, Op) and isinstance(t, types.Array) and is_full_index(t, given):
         return ElementPlace(base, [ctx.value(i, node, types.int32) for i in indices], t.dtype)
-    if isinstance(base, Op) and isinstance(t, types.LocalArray):
+    if isinstance(base, Op) and isinstance(t, types.LocalArray) and is_element(t, given):
         return LocalPlace(base, local_index(ctx, t, indices, node), t.dtype)
-    return subscript(ctx, base, indices, node)
+    return subscript(ctx, base, given, node)
 
 
-def _component(ctx: Lowering, parent: Place, indices: list[Value], node: ast.Subscript) -> Place:
+def _component(ctx: Lowering, parent: Place, given: list[Index], node: ast.Subscript) -> Place:
     """A part of a place, at indices known while compiling or at run time."""
+    if any(isinstance(i, Range) for i in given):
+        return SlicePlace(parent, picks(ctx, parent.type, given, node))
+    indices = [i for i in given if not isinstance(i, Range)]
     known = [i.value for i in indices if isinstance(i, Static)]
     if len(known) == len(indices):
         return part_place(parent, indexed_part(ctx, parent.type, known, node))

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterable
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, statement
-from engine.compiler.frontend.operators import OPERATORS, binary, truth
-from engine.compiler.frontend.places import ElementPlace, place_of
+from engine.compiler.frontend.context import HOOKS, Binding, Lowering, Several, Static, Value, statement
+from engine.compiler.frontend.operators import OPERATORS, binary, truth, unary
+from engine.compiler.frontend.parts import unpacked
+from engine.compiler.frontend.places import ElementPlace, SlicePlace, place_of
+from engine.compiler.frontend.slices import count_of
 from engine.compiler.ir import Op, Region
 from engine.config import config
 
@@ -53,7 +55,7 @@ def assign(ctx: Lowering, target: ast.expr, value: Value, node: ast.AST) -> None
     """Assigns `value` to a name, a tuple of targets, or a part of something."""
     if isinstance(target, ast.Name):
         ctx.bind(target.id, value, node)
-    elif isinstance(target, ast.Tuple):
+    elif isinstance(target, ast.Tuple | ast.List):
         items = unpack(ctx, value, len(target.elts), node)
         for element, item in zip(target.elts, items, strict=True):
             assign(ctx, element, item, node)
@@ -63,19 +65,10 @@ def assign(ctx: Lowering, target: ast.expr, value: Value, node: ast.AST) -> None
 
 def unpack(ctx: Lowering, value: Value, count: int, node: ast.AST) -> list[Value]:
     """The `count` parts of a tuple, a vector, or the thread index of a multi-dimensional launch."""
-    if isinstance(value, Several):
-        parts: list[Value] = list(value.items)
-    elif isinstance(value, Static) and isinstance(value.value, tuple | list):
-        parts = [Static(v) for v in value.value]
-    elif isinstance(value, Op) and value.kind == "tid":
+    if isinstance(value, Op) and value.kind == "tid":
         value.attrs.update(axis=0, ndim=count)
-        parts = [value, *(ctx.emit("tid", types.int32, node=node, axis=k, ndim=count) for k in range(1, count))]
-    elif isinstance(value, Op) and isinstance(value.type, types.Tuple):
-        parts = [ctx.emit("extract", t, value, node=node, index=k) for k, t in enumerate(value.type.items)]
-    elif isinstance(value, Op) and (same := types.components(value.type)) and not isinstance(value.type, types.Scalar):
-        parts = [ctx.emit("extract", same[0], value, node=node, index=k) for k in range(same[1])]
-    else:
-        raise ctx.error(node, "this value cannot be unpacked")
+        return [value, *(ctx.emit("tid", types.int32, node=node, axis=k, ndim=count) for k in range(1, count))]
+    parts = unpacked(ctx, value, node)
     if len(parts) != count:
         raise ctx.error(node, f"{len(parts)} values are unpacked into {count} names")
     return parts
@@ -90,7 +83,7 @@ def lower_augmented(ctx: Lowering, node: ast.AugAssign, rest: list[ast.stmt]) ->
         return
     place = place_of(ctx, node.target)
     value = ctx.expression(node.value)
-    if name in ("add", "sub") and isinstance(place, ElementPlace) and not place.is_private():
+    if name in ("add", "sub") and isinstance(place, ElementPlace | SlicePlace) and not place.is_private():
         place.atomic(ctx, name, value, node)
     else:
         place.write(ctx, binary(ctx, name, place.read(ctx, node), value, node), node)
@@ -145,8 +138,7 @@ def merge(ctx: Lowering, outcomes: list[dict[str, Binding]]) -> dict[str, Bindin
 
 @statement(ast.While)
 def lower_while(ctx: Lowering, node: ast.While, rest: list[ast.stmt]) -> None:
-    if node.orelse:
-        raise ctx.error(node.orelse[0], "'while … else' is not supported yet")
+    finished = loop_flag(ctx, node)
     test, body = Region(), Region()
     with ctx.inside(test):
         condition = truth(ctx, ctx.expression(node.test), node.test)
@@ -158,14 +150,12 @@ def lower_while(ctx: Lowering, node: ast.While, rest: list[ast.stmt]) -> None:
     keep_after_loop(ctx, after)
     if isinstance(condition, Static) and condition.value and not has_break(node.body):
         ctx.terminated = True
+        return
+    otherwise(ctx, node, finished)
 
 
 @statement(ast.For)
 def lower_for(ctx: Lowering, node: ast.For, rest: list[ast.stmt]) -> None:
-    if node.orelse:
-        raise ctx.error(node.orelse[0], "'for … else' is not supported yet")
-    if not isinstance(node.target, ast.Name):
-        raise ctx.error(node.target, "a loop has one variable")
     bounds = range_bounds(ctx, node.iter)
     values: Iterable[Value] | None = None
     if bounds is None:
@@ -175,19 +165,53 @@ def lower_for(ctx: Lowering, node: ast.For, rest: list[ast.stmt]) -> None:
         if len(span) <= config.max_unroll and not leaves_loop(node.body):
             values = [Static(i) for i in span]
     if values is not None:
+        if leaves_loop(node.body):
+            raise ctx.error(node, "a loop over values known while compiling cannot contain break, continue or return",
+                            "loop over range(…)")  # fmt: skip
         for value in values:
-            ctx.bind(node.target.id, value, node.target)
+            assign(ctx, node.target, value, node.target)
             ctx.block(node.body)
             if ctx.terminated:
                 return
+        ctx.block(node.orelse)
         return
     assert bounds is not None
+    finished = loop_flag(ctx, node)
     loop_over(ctx, node, bounds)
+    otherwise(ctx, node, finished)
+
+
+def loop_flag(ctx: Lowering, node: ast.For | ast.While) -> Op | None:
+    """For a loop with `else` and `break`: a slot that is true until the loop is left by break."""
+    if not node.orelse or not has_break(node.body):
+        ctx.loops.append(None)
+        return None
+    slot = ctx.slot(types.bool_, "finished")
+    ctx.emit("set", types.void, slot, ctx.const(True, types.bool_, node), node=node)
+    ctx.loops.append(slot)
+    return slot
+
+
+def otherwise(ctx: Lowering, node: ast.For | ast.While, finished: Op | None) -> None:
+    """The `else` of a loop: runs unless the loop was left by break."""
+    ctx.loops.pop()
+    if finished is None:
+        ctx.block(node.orelse)
+        return
+    condition = ctx.emit("get", types.bool_, finished, node=node)
+    branch = Region()
+    ctx.emit("if", types.void, condition, node=node, regions=(branch, Region()))
+    before = ctx.bound
+    with ctx.inside(branch):
+        ctx.block(node.orelse)
+        bound, ended = ctx.bound, ctx.terminated
+    ctx.bound = before if ended else merge(ctx, [bound, before])
 
 
 def loop_over(ctx: Lowering, node: ast.For, bounds: tuple[Value, Value, Value]) -> None:
     """A loop at run time."""
-    assert isinstance(node.target, ast.Name)
+    if not isinstance(node.target, ast.Name):
+        raise ctx.error(node.target, "a loop has one variable")
     dtype = next((b.type for b in bounds if isinstance(b, Op)), types.int32)
     start, stop, step = (ctx.value(b, node.iter, dtype) for b in bounds)
     for bound in (start, stop, step):
@@ -209,10 +233,13 @@ def keep_after_loop(ctx: Lowering, after: dict[str, Binding]) -> None:
 
 
 def range_bounds(ctx: Lowering, node: ast.expr) -> tuple[Value, Value, Value] | None:
-    """start, stop, step of a `range(…)` call; None for anything else."""
+    """start, stop, step of a `range(…)` call, or of one inside `reversed`; None for anything else."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         return None
     function = ctx.read(node.func.id, node.func)
+    if isinstance(function, Static) and function.value is reversed and len(node.args) == 1:
+        inner = range_bounds(ctx, node.args[0])
+        return None if inner is None else reversed_bounds(ctx, inner, node)
     if not (isinstance(function, Static) and function.value is range):
         return None
     args = [ctx.expression(a) for a in node.args]
@@ -223,6 +250,17 @@ def range_bounds(ctx: Lowering, node: ast.expr) -> tuple[Value, Value, Value] | 
     if isinstance(step, Static) and step.value == 0:
         raise ctx.error(node, "the step of range() must not be zero")
     return start, stop, step
+
+
+def reversed_bounds(ctx: Lowering, bounds: tuple[Value, Value, Value], node: ast.AST) -> tuple[Value, Value, Value]:
+    """The same numbers from the last to the first: last = start + (count - 1) · step."""
+    start, stop, step = bounds
+    if isinstance(step, Static) and isinstance(start, Static) and isinstance(stop, Static):
+        span = range(start.value, stop.value, step.value)[::-1]
+        return Static(span.start), Static(span.stop), Static(span.step)
+    count = count_of(ctx, start, stop, step, node)
+    last = binary(ctx, "add", start, binary(ctx, "mul", binary(ctx, "sub", count, Static(1), node), step, node), node)
+    return last, binary(ctx, "sub", start, step, node), unary(ctx, "neg", step, node)
 
 
 def static_items(ctx: Lowering, node: ast.expr) -> list[Value]:
@@ -260,6 +298,8 @@ def has_break(body: list[ast.stmt]) -> bool:
 @statement(ast.Break)
 @statement(ast.Continue)
 def lower_jump(ctx: Lowering, node: ast.Break | ast.Continue, rest: list[ast.stmt]) -> None:
+    if isinstance(node, ast.Break) and ctx.loops and ctx.loops[-1] is not None:
+        ctx.emit("set", types.void, ctx.loops[-1], ctx.const(False, types.bool_, node), node=node)
     ctx.emit("break" if isinstance(node, ast.Break) else "continue", types.void, node=node)
     ctx.terminated = True
 
@@ -269,38 +309,44 @@ def lower_jump(ctx: Lowering, node: ast.Break | ast.Continue, rest: list[ast.stm
 
 @statement(ast.Return)
 def lower_return(ctx: Lowering, node: ast.Return, rest: list[ast.stmt]) -> None:
-    ctx.terminated = True
     value = Static(None) if node.value is None else ctx.expression(node.value)
     if isinstance(value, Static) and value.value is None:
-        give(ctx, types.void, node)
-        ctx.emit("return", types.void, node=node)
+        leave(ctx, None, node)
         return
     if ctx.function.is_kernel:
         raise ctx.error(node, "a kernel returns nothing", "write the result into an array")
     result = returned(ctx, value, node)
-    if not result.type.is_value:
+    if not result.type.is_value and not (isinstance(result.type, types.LocalArray) and ctx.region is ctx.function.body):
         raise ctx.error(node, f"{result.type!r} cannot be returned", "pass it in and let the function write to it")
-    give(ctx, result.type, node)
-    ctx.emit("return", types.void, result, node=node)
+    leave(ctx, result, node)
+
+
+def leave(ctx: Lowering, result: Op | None, node: ast.AST) -> None:
+    """Returns `result` and, behind it, the values of the parameters that are references."""
+    plain = result.type if result is not None else types.void
+    annotated = ctx.source.annotations.get("return")
+    if annotated is not None and types.is_concrete(annotated) and annotated != plain:
+        raise ctx.error(node, f"'{ctx.source.name}' is annotated to return {annotated!r} but returns {plain!r}")
+    if ctx.refs:
+        items = [result] if result is not None else []
+        items += [ctx.value(ctx.read(name, node), node) for name in ctx.refs]
+        result = ctx.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
+    t = result.type if result is not None else types.void
+    if ctx.has_result and ctx.function.result != t:
+        raise ctx.error(node, f"'{ctx.source.name}' returns {ctx.function.result!r} elsewhere and {t!r} here")
+    ctx.function.result = t
+    ctx.has_result = True
+    ctx.emit("return", types.void, *([result] if result is not None else []), node=node)
+    ctx.terminated = True
 
 
 def returned(ctx: Lowering, value: Value, node: ast.Return) -> Op:
     """The returned value; literals take the type that the annotation or an earlier return gives."""
-    want = ctx.function.result if ctx.function.result is not types.void else ctx.source.annotations.get("return")
+    want = ctx.function.result if ctx.function.result is not types.void and not ctx.refs else ctx.source.annotations.get("return")
     if isinstance(value, Several) and isinstance(want, types.Tuple) and len(want.items) == len(value.items):
         items = [ctx.value(v, node, t) for v, t in zip(value.items, want.items, strict=True)]
         return ctx.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
     return ctx.value(value, node, want)
 
 
-def give(ctx: Lowering, t: types.Type, node: ast.Return) -> None:
-    """Records the result type; every return must agree with it."""
-    annotated = ctx.source.annotations.get("return")
-    if annotated is not None and types.is_concrete(annotated) and annotated != t:
-        raise ctx.error(node, f"'{ctx.source.name}' is annotated to return {annotated!r} but returns {t!r}")
-    if ctx.has_result and ctx.function.result != t:
-        raise ctx.error(node, f"'{ctx.source.name}' returns {ctx.function.result!r} elsewhere and {t!r} here")
-    ctx.function.result = t
-    ctx.has_result = True
-
-
+HOOKS["leave"] = leave

@@ -6,14 +6,9 @@ does not use costs nothing.
 """
 
 from engine.compiler.library.constructors import static
+from engine.compiler.library.linear import normalize
 from engine.compiler.library.primitives import floor
-from engine.compiler.library.random import (
-    directions2,
-    directions3,
-    directions4,
-    draw,
-    rand_init_offset,
-)
+from engine.compiler.library.random import draw_signed, rand_init_offset
 from engine.compiler.library.registry import builtin, library_function
 from engine.compiler.types import float32, int32, uint32
 from engine.compiler.values import vector
@@ -61,27 +56,37 @@ def wrap(i, period: int32):
 
 @library_function
 def corner1(state: uint32, i, dx):
-    _, u = draw(uint32(i) * uint32(P1) + state)
-    g = float32(2.0) * u - float32(1.0)
+    _, g = draw_signed(uint32(i) * uint32(P1) + state)
     return vec2(g * dx, g)
 
 
 @library_function
 def corner2(state: uint32, i, j, dx, dy):
-    _, g = directions2(uint32(i) * uint32(P1) ^ (uint32(j) * uint32(P2) + state))
+    seed = uint32(i) * uint32(P1) ^ (uint32(j) * uint32(P2) + state)
+    seed, x = draw_signed(seed)
+    seed, y = draw_signed(seed)
+    g = normalize(vec2(x, y))
     return vec3(g.x * dx + g.y * dy, g.x, g.y)
 
 
 @library_function
 def corner3(state: uint32, i, j, k, dx, dy, dz):
-    _, g = directions3(uint32(i) * uint32(P1) ^ uint32(j) * uint32(P2) ^ (uint32(k) * uint32(P3) + state))
+    seed = uint32(i) * uint32(P1) ^ uint32(j) * uint32(P2) ^ (uint32(k) * uint32(P3) + state)
+    seed, x = draw_signed(seed)
+    seed, y = draw_signed(seed)
+    seed, z = draw_signed(seed)
+    g = normalize(vec3(x, y, z))
     return vec4(g.x * dx + g.y * dy + g.z * dz, g.x, g.y, g.z)
 
 
 @library_function
 def corner4(state: uint32, i, j, k, l, dx, dy, dz, dw):
-    place = uint32(i) * uint32(P1) ^ uint32(j) * uint32(P2) ^ uint32(k) * uint32(P3) ^ (uint32(l) * uint32(P4) + state)
-    _, g = directions4(place)
+    seed = uint32(i) * uint32(P1) ^ uint32(j) * uint32(P2) ^ uint32(k) * uint32(P3) ^ (uint32(l) * uint32(P4) + state)
+    seed, x = draw_signed(seed)
+    seed, y = draw_signed(seed)
+    seed, z = draw_signed(seed)
+    seed, w = draw_signed(seed)
+    g = normalize(vec4(x, y, z, w))
     return vec5(g.x * dx + g.y * dy + g.z * dz + g.w * dw, g.x, g.y, g.z, g.w)
 
 

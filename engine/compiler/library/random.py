@@ -5,14 +5,13 @@ Olano, "Hash functions for GPU rendering", 2020, who recommend it as a hash). Eq
 """
 
 from engine.compiler.library.constructors import static
-from engine.compiler.library.linear import normalize
 from engine.compiler.library.primitives import absolute, floor, select_max, sqrt
 from engine.compiler.library.registry import builtin, library_function, name_of
-from engine.compiler.types import float32, int32, uint32
+from engine.compiler.types import Array, float32, int32, uint32
 from engine.compiler.values import vector
 
 sincos, cos, acos, log, exp, cbrt = (name_of(name) for name in ("sincos", "cos", "acos", "log", "exp", "cbrt"))
-vec2, vec3, vec4 = (vector(n, float32) for n in (2, 3, 4))
+vec2, vec3 = vector(2, float32), vector(3, float32)
 
 TWO_PI = 6.283185307179586
 UNIT = 1.0 / 16777216.0  # 2**-24: one step of a uniform number
@@ -200,32 +199,28 @@ def sample_unit_cube(state: uint32):
 
 
 @library_function
-def directions2(state: uint32):
-    """(next state, a direction in the plane)."""
-    state, u = draw(state)
-    return state, on_circle(u)
-
-
-@library_function
-def directions3(state: uint32):
-    """(next state, a direction in space): three normal numbers point anywhere alike."""
-    state, x = draw_normal(state)
-    state, y = draw_normal(state)
-    state, z = draw_normal(state)
-    return state, normalize(vec3(x, y, z))
-
-
-@library_function
-def directions4(state: uint32):
-    """(next state, a direction in four dimensions)."""
-    state, x = draw_normal(state)
-    state, y = draw_normal(state)
-    state, z = draw_normal(state)
-    state, w = draw_normal(state)
-    return state, normalize(vec4(x, y, z, w))
+def draw_signed(state: uint32):
+    """(next state, uniform number from −1 up to but not including 1)."""
+    new = advance(state)
+    return new, float32(2.0) * uniform(new) - float32(1.0)
 
 
 # --- discrete distributions -------------------------------------------------------------------------------------------
+
+
+@builtin("sample_cdf", updates=(0,))
+def sample_cdf(state: uint32, cdf: Array(float32)):
+    """The index of a bin, by its cumulative probabilities in ascending order: the first that is not below a uniform number."""
+    state, u = draw(state)
+    low, high = 0, len(cdf)
+    while low < high:
+        middle = low + (high - low) // 2
+        if cdf[middle] < u:
+            low = middle + 1
+        else:
+            high = middle
+    return state, low
+
 
 # Stirling's series of log Γ: B(2k) / (2k (2k − 1)) for k = 1 … 5 (Abramowitz and Stegun 6.1.40)
 STIRLING = (1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.compiler import types
 from engine.compiler.types import Type
-from engine.compiler.values import Value, type_of
+from engine.compiler.values import Value, type_of, value_class
 
 Implementation = Callable[..., Any]
 
@@ -88,9 +88,36 @@ class Builtin:
     def __call__(self, *args: Any, **named: Any) -> Any:
         arguments = tuple(type_of(a) for a in bind(self, args, named))
         found = self.resolve(arguments) or self.resolve(as_floats(arguments))
+        if found is None and any(_half(a) is not None for a in arguments):
+            return self._in_float32(args, named, next(h for h in map(_half, arguments) if h is not None))
         if found is None:
             raise TypeError(f"{self.name} takes no ({', '.join(map(repr, arguments))})")
         return found(*args, **named)
+
+
+    def _in_float32(self, args: tuple[Any, ...], named: dict[str, Any], half: types.Scalar) -> Any:
+        """16-bit floats are computed in float32, the results rounded back, as in kernels."""
+        result = self(*[_wide(a, half) for a in args], **{k: _wide(a, half) for k, a in named.items()})
+        return tuple(_narrow(r, half) for r in result) if isinstance(result, tuple) else _narrow(result, half)
+
+
+def _half(t: Type) -> types.Scalar | None:
+    """The component type of `t` if it is a 16-bit float."""
+    same = types.components(t)
+    return same[0] if same is not None and same[0].is_float and same[0].bits == 16 else None
+
+
+def _wide(value: Any, half: types.Scalar) -> Any:
+    if isinstance(value, Value):
+        wide = value_class(types.with_scalar(value.ir_type, types.float32))
+        return wide([float(x) for x in value]) if value.dtype == half else value
+    return np.float32(float(value)) if type_of(value) == half else value
+
+
+def _narrow(value: Any, half: types.Scalar) -> Any:
+    if isinstance(value, Value) and value.dtype == types.float32:
+        return value_class(types.with_scalar(value.ir_type, half))(np.asarray(value))
+    return half(value) if isinstance(value, float | np.float32) else value
 
 
 def bind(builtin: Builtin, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,14 +1,20 @@
 """Small scalar functions: clamping, interpolation, signs, classification, angles."""
 
-from engine.compiler.library.primitives import maximum, minimum
+from engine.compiler.library.primitives import maximum, minimum, popcount
 from engine.compiler.library.registry import builtin
-from engine.compiler.types import AnyFloat, AnyScalar
+from engine.compiler.types import AnyFloat, AnyInt, AnyScalar, int32
 
 
 @builtin("clamp")
 def clamp(x: AnyScalar, low: AnyScalar, high: AnyScalar):
     """x kept between low and high; high where low > high."""
     return minimum(maximum(x, low), high)
+
+
+@builtin("bit_count")
+def bit_count(x: AnyInt):
+    """Number of one bits, int32 whatever the type of x."""
+    return int32(popcount(x))
 
 
 @builtin("saturate")
@@ -31,9 +37,9 @@ def lerp(a, b, t: AnyFloat):
 
 
 @builtin("step")
-def step(x: AnyFloat):
+def step(x: AnyScalar):
     """1 where x is negative, else 0."""
-    return type(x)(1.0) if x < 0.0 else type(x)(0.0)
+    return type(x)(1) if x < type(x)(0) else type(x)(0)
 
 
 @builtin("nonzero")

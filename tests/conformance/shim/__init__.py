@@ -96,13 +96,6 @@ def _fill_logger(module: python_types.ModuleType) -> None:
     module.log_warning = log_warning
 
 
-class _Reference:
-    """Warp's internal type of a reference to a value."""
-
-    def __init__(self, value_type: Any):
-        self.value_type = value_type
-
-
 def _fill_codegen(module: python_types.ModuleType) -> None:
     module.WarpCodegenError = module.WarpCodegenTypeError = module.WarpCodegenValueError = engine.CompileError
 
@@ -121,7 +114,18 @@ def _fem() -> python_types.ModuleType:
         qp_weight: float
 
     module.Sample = Sample
+    module.integrand = lambda function: function
     return module
+
+
+class _Tile:
+    """An annotation that there is none of."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        pass
+
+    def __class_getitem__(cls, given: Any) -> Any:
+        return cls()
 
 
 def install(alias: str = "warp") -> None:
@@ -139,8 +143,8 @@ def install(alias: str = "warp") -> None:
         if function is not None:
             function(module)
     src.utils.map_cache = {}
-    src.types.Reference = _Reference
-    engine._src = src
+    src.types.Reference = types.Reference
+    engine._src = src  # type: ignore[attr-defined]
     for name, made in (("fem", _fem()), ("sparse", InternalModule(f"{alias}.sparse"))):
         sys.modules[f"{alias}.{name}"] = made
         setattr(engine, name, made)
@@ -155,9 +159,12 @@ def install(alias: str = "warp") -> None:
         if not hasattr(engine, name):
             setattr(engine, name, lambda function: lambda adjoint: adjoint)
     for name in ("fabricarray", "indexedfabricarray", "indexedarray", "indexedarray1d", "indexedarray2d",
-                 "indexedarray3d", "indexedarray4d", "Texture1D", "Texture2D", "Texture3D"):  # fmt: skip
+                 "indexedarray3d", "indexedarray4d",
+                 "fabricarrayarray", "indexedfabricarrayarray", "Texture1D", "Texture2D", "Texture3D"):  # fmt: skip
         if not hasattr(engine, name):
-            setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))
+            setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))  # what there is none of
+    if not hasattr(engine, "tile"):
+        engine.tile = _Tile
     engine.WarpCodegenError = engine.WarpCodegenTypeError = engine.WarpCodegenValueError = engine.CompileError
     engine.WarpCodegenAttributeError = engine.WarpCodegenKeyError = engine.CompileError
 
