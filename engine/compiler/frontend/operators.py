@@ -143,8 +143,7 @@ def compare_all(ctx: Lowering, name: str, x: Op, y: Op, node: ast.AST) -> Op:
         one = ctx.emit(name, types.bool_, *pair, node=node)
         join = "and" if name == "eq" else "or"
         result = one if result is None else ctx.emit(join, types.bool_, result, one, node=node)
-    assert result is not None
-    return result
+    return result if result is not None else ctx.const(name == "eq", types.bool_, node)
 
 
 def mismatch(ctx: Lowering, name: str, x: Op, y: Op, node: ast.AST) -> Exception:
