@@ -121,8 +121,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"engine.{name}")
     if name in _FUNCTIONS:
         return getattr(importlib.import_module(_FUNCTIONS[name]), name)
-    if name == "map":
-        return importlib.import_module("engine.context.map_arrays").map_arrays
     home = context if name in context.__all__ else lang
     try:
         value = getattr(home, name)

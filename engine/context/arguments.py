@@ -42,6 +42,15 @@ def leaf_values(value: Any, kind: types.Type) -> list[Any]:
     return flat
 
 
+def unset(params: Params) -> list[Any]:
+    """An argument for each parameter before any is set: zero for numbers and other values, None for arrays and tables."""
+    found: list[Any] = []
+    for _, kind in params:
+        by_value = not isinstance(kind, types.Array | types.Table | types.Generic)
+        found.append(values.structs.zero(kind) if by_value else None)
+    return found
+
+
 def with_missing(kernel: Any, args: Sequence[Any], device: Any) -> list[Any]:
     """The arguments with an array of no elements for each None, where the kernel asks whether there is an array."""
     found = []

@@ -24,7 +24,6 @@ from engine.compiler import lang, types
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.kernel import Kernel
-from engine.compiler.lambdas import func_of_lambda
 from engine.compiler.values import StructValue, Value, value_class
 from engine.context import arguments
 from engine.context.array import array
@@ -66,7 +65,7 @@ def apply(expression: str, function: Any, inputs: Sequence[Any], out: Any = None
     args = [_as_argument(x, arrays[0]) for x in inputs]
     kinds = tuple(_element_type(x) for x in args)
     results = _result_types(expression, function, kinds, name)
-    outs = _outputs(out, results, shape, home)
+    outs = _outputs(out, results, shape, home, any(getattr(a, "requires_grad", False) for a in arrays))
     is_array = tuple(isinstance(x, Source) for x in args)
     kernel = _kernel(expression, function, len(shape), is_array, len(outs))
     if return_kernel:
@@ -80,7 +79,7 @@ def apply(expression: str, function: Any, inputs: Sequence[Any], out: Any = None
 def _callable(function: Any, count: int) -> Any:
     """What stands for `function` in the kernel."""
     if isinstance(function, FunctionType):
-        function = _lambda(function) if function.__name__ == "<lambda>" else _plain(function)
+        function = _as_func(function)
     if isinstance(function, Func):
         expected = len(function.source.parameters)
         if len(function.overloads) == 1 and expected != count:
@@ -92,12 +91,7 @@ def _callable(function: Any, count: int) -> Any:
 
 
 @functools.lru_cache(512)
-def _lambda(function: FunctionType) -> Func:
-    return func_of_lambda(function)
-
-
-@functools.lru_cache(512)
-def _plain(function: FunctionType) -> Func:
+def _as_func(function: FunctionType) -> Func:
     return Func(function)
 
 
@@ -164,10 +158,16 @@ def _result_types(expression: str, function: Any, kinds: tuple[types.Type, ...],
     return result.items if isinstance(result, types.Tuple) else (result,)
 
 
-def _outputs(out: Any, results: Sequence[types.Type], shape: tuple[int, ...], home: Any) -> list[Source]:
+def _outputs(out: Any, results: Sequence[types.Type], shape: tuple[int, ...], home: Any,
+             tracked: bool) -> list[Source]:  # fmt: skip
     """The given arrays, checked, or new ones."""
     if out is None:
-        return [array.allocate(value_class(t), shape, "aos", home, zeroed=False) for t in results]
+        made: list[Source] = [array.allocate(value_class(t), shape, "aos", home, zeroed=False) for t in results]
+        for a in made:
+            same = types.components(a.element)
+            if tracked and same is not None and same[0].is_float:
+                a.requires_grad = True
+        return made
     outs = list(out) if isinstance(out, list | tuple) else [out]
     if len(outs) != len(results) and not isinstance(out, list | tuple):
         raise TypeError(f"Invalid output provided, expected {len(results)} Warp arrays with shape {shape} and dtypes "
