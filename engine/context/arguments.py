@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.compiler import types, values
+from engine.compiler.values.records import array_leaves
 from engine.context import dtypes
 from engine.context.array import array
 from engine.errors import LaunchError
@@ -34,7 +35,7 @@ def leaf_values(value: Any, kind: types.Type) -> list[Any]:
     if isinstance(kind, types.Struct):
         return [leaf for name, ftype in kind.fields for leaf in leaf_values(getattr(value, name), ftype)]
     if isinstance(kind, types.Array):
-        return dtypes.array_leaves(value, kind)
+        return array_leaves(value, kind)
     stored = dtypes.to_numpy(value, kind, flat=False)
     if stored.shape != dtypes.numpy_element(kind)[1]:
         raise TypeError(f"expected a {kind!r}, got {value!r}")
@@ -43,7 +44,7 @@ def leaf_values(value: Any, kind: types.Type) -> list[Any]:
 
 
 def unset(params: Params) -> list[Any]:
-    """An argument for each parameter before any is set: zero for numbers and other values, None for arrays and tables."""
+    """An argument for each parameter before any is set: zero for numbers and values, None for arrays and tables."""
     found: list[Any] = []
     for _, kind in params:
         by_value = not isinstance(kind, types.Array | types.Table | types.Generic)

@@ -64,7 +64,7 @@ class array(ArrayOperators):
     block: Block
     device: Device
     table: Callable[[], Any] | None  # weak reference to the table that this array is a field of, and moves with
-    indexed: ClassVar[Callable[[array, Any], Any]]  # makes an indexed array of an array and the lists; set by its module
+    indexed: ClassVar[Callable[[array, Any], Any]]  # makes an indexed array of an array and lists; set by its module
 
     def __init__(self, data: Any = None, dtype: Any = Any, shape: Any = None, strides: Any = None,
                  ptr: int | None = None, capacity: int | None = None, deleter: Callable[[int, int], None] | None = None,

@@ -39,7 +39,8 @@ def _tracked(made: array, requires_grad: bool | None, retain_grad: bool = False,
 
 
 def empty(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
-          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False,
+          n: Any = None) -> array:  # fmt: skip
     """A new array of `shape` with whatever the memory held; `strides` (bytes) leave gaps or turn the order around.
 
     requires_grad: give it a gradient. retain_grad: keep that after the backward pass, also where the array is an
@@ -50,7 +51,8 @@ def empty(shape: Any = None, dtype: Any = float, device: Any = None, layout: str
 
 
 def zeros(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
-          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False,
+          n: Any = None) -> array:  # fmt: skip
     """A new array of `shape` with all components 0; the gradient arguments are those of `empty`."""
     made = array.allocate(dtype, n if shape is None else shape, layout, device, strides=strides)
     return _tracked(made, requires_grad, retain_grad)

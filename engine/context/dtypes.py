@@ -15,14 +15,14 @@ import numpy as np
 from engine.compiler import types
 from engine.compiler.values import StructValue, Value, value_class
 from engine.compiler.values.base import scalar_of
-from engine.compiler.values.records import array_leaves, numpy_element, struct_leaves
+from engine.compiler.values.records import numpy_element, struct_leaves
 from engine.context import array_views as views
 from engine.context.memory import Block
 
 
 def array_type(dtype: types.Type, ndim: int, layout: str, kind: type[types.Array] = types.Array) -> types.Array:
     """The one `Array` object with these parameters, so that the launch path may compare by identity."""
-    return _array_type(dtype, ndim, layout, kind)
+    return _array_type(dtype, ndim, layout, kind)  # type: ignore[arg-type]  # a class is hashable
 
 
 @cache
@@ -75,7 +75,7 @@ def elements_of(data: np.ndarray) -> Any:
 def reinterpreted(
     shape: tuple[int, ...], strides: tuple[int, ...], have: types.Type, want: types.Type
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides of the same memory read as elements `want`. Raises TypeError where the sizes do not allow it."""
+    """Shape and strides of the same memory read as elements `want`. Raises TypeError where the sizes forbid it."""
     head = f"cannot create an array view with dtype {want!r} from source dtype {have!r}: "
     (scalar, inner), (wanted, form) = numpy_element(have), numpy_element(want)
     size, wanted_size = types.memory_layout(have)[1], types.memory_layout(want)[1]

@@ -1,7 +1,7 @@
 """Random numbers from a 32-bit state, counter-based: the sequence that Warp gives for the same seed.
 
-The state is a uint32 that every draw advances by a permuted congruential step (PCG-RXS-M-XS-32: O'Neill 2014, and Jarzynski and
-Olano, "Hash functions for GPU rendering", 2020, who recommend it as a hash). Equal seeds give equal numbers everywhere.
+The state is a uint32 that every draw advances by a permuted congruential step (PCG-RXS-M-XS-32: O'Neill 2014;
+Jarzynski and Olano, "Hash functions for GPU rendering", 2020). Equal seeds give equal numbers everywhere.
 """
 
 from engine.compiler.library.constructors import static
@@ -93,7 +93,7 @@ def randf_range(state: uint32, low: float32, high: float32):
 
 @library_function
 def draw_normal(state: uint32):
-    """(next state, normal number): Box and Muller 1958. The smallest radius argument stands for 0, whose log is not finite."""
+    """(next state, normal number): Box and Muller 1958. Half a step stands for 0, whose logarithm is not finite."""
     state, u = draw(state)
     state, v = draw(state)
     return state, sqrt(float32(-2.0) * log(select_max(u, float32(UNIT * 0.5)))) * cos(float32(TWO_PI) * v)
@@ -210,7 +210,7 @@ def draw_signed(state: uint32):
 
 @builtin("sample_cdf", updates=(0,))
 def sample_cdf(state: uint32, cdf: Array(float32)):
-    """The index of a bin, by its cumulative probabilities in ascending order: the first that is not below a uniform number."""
+    """The index of a bin, by ascending cumulative probabilities: the first that is not below a uniform number."""
     state, u = draw(state)
     low, high = 0, len(cdf)
     while low < high:

@@ -12,7 +12,7 @@ from engine.compiler import types
 
 @cache
 def numpy_element(element: types.Type, layout: str = "aos") -> tuple[np.dtype, tuple[int, ...]]:
-    """(dtype, inner shape) of one element: vec3 is (float32, (3,)), mat33 (float32, (3, 3)), structs are records."""
+    """(dtype, inner shape) of an element: vec3 is (float32, (3,)), mat33 (float32, (3, 3)), structs are records."""
     if isinstance(element, types.Struct):
         return _record(element, layout), ()
     same = types.components(element)
@@ -27,7 +27,7 @@ def numpy_element(element: types.Type, layout: str = "aos") -> tuple[np.dtype, t
 
 
 def _record(struct: types.Struct, layout: str) -> np.dtype:
-    """Structured dtype with the offsets of `types.memory_layout`; an array is a record of address, shape and strides."""
+    """Structured dtype with the offsets of `types.memory_layout`; arrays are records of address, shape, strides."""
     offsets, size, _ = types.memory_layout(struct, layout)
     formats: list[Any] = []
     starts, leaf = [], 0
