@@ -44,7 +44,7 @@ from engine.compiler.modules import (
 from engine.compiler.types import AnyFloat as Float
 from engine.compiler.types import AnyInt as Int
 from engine.compiler.types import AnyScalar as Scalar
-from engine.config import config
+from engine.config import DeterministicMode, config
 from engine.context import (
     Device,
     Indirect,
@@ -105,7 +105,7 @@ _FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation", "dt
               "dtype_to_numpy": "engine.types"}  # fmt: skip
 
 __all__ = [
-    "CompileError", "Device", "DeviceError", "Error", "Indirect", "Launch", "LaunchError", "SceneError",
+    "CompileError", "DeterministicMode", "Device", "DeviceError", "Error", "Indirect", "Launch", "LaunchError", "SceneError",
     "SimulationError", "Table", "array", "array1d", "array2d", "array3d", "array4d", "bool_", "clone", "config",
     "constant", "copy", "debug", "empty", "empty_like", "errors", "float16", "float32", "float64", "from_dlpack",
     "from_numpy", "full", "full_like", "func", "geom", "get_device", "get_devices", "indirect", "int16", "int32",

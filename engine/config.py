@@ -9,6 +9,7 @@ kernel cache.
 from __future__ import annotations
 
 import difflib
+import enum
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,14 @@ PREFIX = "ENGINE_"
 # variables with the same prefix that the test suite reads, so that they are not taken for a mistyped knob
 TEST_VARIABLES = ("ENGINE_ASSETS", "ENGINE_CASES", "ENGINE_TEST_SEED")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+class DeterministicMode(enum.IntEnum):
+    """Whether gradients are summed in the same order every time; values of `config.deterministic`."""
+
+    NOT_GUARANTEED = 0
+    RUN_TO_RUN = 1
+    GPU_TO_GPU = 2
 
 
 class Knob(Generic[T]):
@@ -174,6 +183,9 @@ class Config:
     max_unroll = Knob(_integer(0, 1024), 16, "loops with at most this many constant trips are unrolled", keyed=True)
     mode = Knob(_mode, "release", '"debug" keeps the assert statements of kernels', keyed=True)
 
+    deterministic = Knob(_anything, DeterministicMode.NOT_GUARANTEED,
+                         "any other value: sum gradients in a fixed order, on one thread")  # fmt: skip
+
     # Warp's names for what has another name here; scripts assign them
     cache_kernels = Alias("kernel_cache")
     kernel_cache_dir = Alias("cache_dir")
@@ -195,7 +207,6 @@ class Config:
     use_precompiled_headers = Knob(_anything, False, _NO_EFFECT)
     load_module_max_workers = Knob(_anything, None, _NO_EFFECT)
     default_grid_stride = Knob(_anything, None, _NO_EFFECT)
-    deterministic = Knob(_anything, None, _NO_EFFECT)
     track_memory = Knob(_anything, False, _NO_EFFECT)
     lineinfo = Knob(_anything, False, _NO_EFFECT)
 

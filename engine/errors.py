@@ -81,6 +81,10 @@ class LaunchError(Error, RuntimeError, TypeError, ValueError):
         super().__init__(f"launch of '{kernel}': argument '{argument}' expects {expected}, got {got}{tail}")
 
 
+class TapeError(Error, RuntimeError):
+    """A tape was asked for something that it cannot do: second derivatives, a loss that nothing depends on."""
+
+
 class DeviceError(Error, RuntimeError):
     """A call of a device's driver failed, or the device does not exist.
 

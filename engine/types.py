@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
@@ -33,7 +33,7 @@ scalar_types = (*int_types, *float_types)
 scalar_and_bool_types = (*scalar_types, bool_)
 
 __all__ = [
-    "Float", "Int", "Scalar", "array", "bool_", "dtype_from_numpy", "dtype_to_numpy", "float16", "float32", "float64", "float_types", "int8", "int16", "int32",
+    "Float", "Int", "Matrix", "Quaternion", "Scalar", "Transformation", "Vector", "array", "bool_", "dtype_from_numpy", "dtype_to_numpy", "float16", "float32", "float64", "float_types", "int8", "int16", "int32",
     "int64", "int_types", "is_array", "is_composite", "is_float", "is_int", "is_matrix", "is_quaternion", "is_scalar",
     "is_struct", "is_tile", "is_transformation", "is_value", "is_vector", "matrix", "quaternion",
     "scalar_and_bool_types", "scalar_types", "transformation", "type_is_array", "type_is_composite", "type_is_float",
@@ -58,6 +58,26 @@ def dtype_to_numpy(dtype: Any) -> Any:
     if same is None:
         raise TypeError(f"{t!r} has no NumPy type")
     return same[0].numpy.type
+
+
+class _Subscripted:
+    """`Vector[float32, Literal[3]]` and its like: annotations that type checkers read, too."""
+
+    def __init__(self, name: str, make: Any):
+        self.__name__, self._make = name, make
+
+    def __getitem__(self, given: Any) -> Any:
+        parts = given if isinstance(given, tuple) else (given,)
+        return self._make(*[get_args(p)[0] if get_origin(p) is Literal else p for p in parts])
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+
+Vector: Any = _Subscripted("Vector", lambda dtype, length=Any: vector(length, dtype))
+Matrix: Any = _Subscripted("Matrix", lambda dtype, rows=Any, cols=Any: matrix((rows, cols), dtype))
+Quaternion: Any = _Subscripted("Quaternion", quaternion)
+Transformation: Any = _Subscripted("Transformation", transformation)
 
 
 def _type(annotation: Any) -> _t.Type | None:

@@ -18,16 +18,20 @@ and popped where its reversal begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.compiler.adjoint_activity import Activity, ArrayKey, accesses, array_key, roots
 from engine.compiler.adjoint_flow import Block, Flow, blocks_of, is_float, results_of
 from engine.compiler.adjoint_rules import RULES
-from engine.compiler.ir import Function, Location, Op, Region
+from engine.compiler.inline import inline
+from engine.compiler.ir import Function, Location, Op, Region, clone_op
 from engine.compiler.ops import ELEMENTWISE
-from engine.compiler.types import LocalArray, Pointer, Scalar, Type, bool_, int32, int64, pointer, void
+from engine.compiler.scalarize import scalarize
+from engine.compiler.simplify import simplify
+from engine.compiler.types import LocalArray, Pointer, Scalar, Table, Type, bool_, int32, int64, leaves, pointer, void
 from engine.errors import CompileError
 
 _PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address"})
@@ -85,6 +89,7 @@ class Reverse:
         self.local_adjoints: dict[Op, Op] = {}
         self.tape: Op | None = None  # slot: top of this thread's stack
         self.live: dict[Block, bool] = {}
+        self.masked = find_masked(flow)
 
     # the function
 
@@ -541,6 +546,62 @@ class Reverse:
         total = Op("add", op.type, (before, g), None, (), op.loc)
         return [before, total, Op("store", void, (*place, total), attrs, (), op.loc)]
 
+    # functions with a gradient of their own
+
+    def custom(self, op: Op) -> None:
+        """Puts the gradient function in, with the arguments, the adjoints of the results and the gradient arrays."""
+        outputs = op.attrs["outputs"]
+        found = [self.adjoint(v) if v is not None and v in self.activity else None for v in outputs]
+        if not self.touches(op) and not any(found):
+            return
+        fn = gradient_mir(op.attrs["gradient"], self.fma)
+        arguments = dict(zip(op.attrs["args"], op.operands, strict=True))
+        count = len(op.attrs["gradient"].function.params) - len(op.attrs["gradient"].results)
+        incoming = iter([g if g is not None else self.zero(v.type) for v, g in self.results_with_adjoints(op, found)])
+        adjoints = {}  # parameter and path of each adjoint of a result
+        for p in op.attrs["gradient"].function.params[count:]:
+            adjoints.update({(p.attrs["index"], path): next(incoming) for path, _ in leaves(p.type)})
+        values: dict[Op, Op] = {}
+        for p in fn.params:
+            key = (p.attrs["index"], p.attrs["path"])
+            values[p] = adjoints[key] if key in adjoints else self.value(arguments[key])
+        pointers = {values[p]: arguments[p.attrs["index"], p.attrs["path"]] for p in fn.params if isinstance(p.type, Pointer)}
+        out = self.rev[self.block]
+        *body, end = fn.body.ops
+        for inner in body:
+            self.place_custom(inner, values, pointers, out)
+        none = self.all_zero([g for v, g in zip(outputs, found, strict=True) if g is not None and v in self.masked])
+        at = {key: v for key, v in zip(_yielded(op.attrs["gradient"].function, count), end.operands, strict=True)}
+        for key, v in arguments.items():
+            if is_float(v.type) and key in at:
+                g = values.get(at[key], at[key])
+                self.add(v, g if none is None else self.emit("select", v.type, none, self.zero(v.type), g))
+
+    def all_zero(self, found: list[Op]) -> Op | None:
+        """Whether all these adjoints are 0, None where there are none."""
+        tests = [self.emit("eq", bool_, g, self.zero(g.type)) for g in found]
+        return functools.reduce(lambda a, b: self.emit("and", bool_, a, b), tests) if tests else None
+
+    def results_with_adjoints(self, op: Op, found: list[Op | None]) -> Iterator[tuple[Any, Op | None]]:
+        """(something with the type of the result leaf, its adjoint) for all leaves of the results."""
+        types_of = [t for r in op.attrs["gradient"].results for _, t in leaves(r)]
+        return zip([Op("none", t) for t in types_of], found, strict=True)
+
+    def place_custom(self, op: Op, values: dict[Op, Op], pointers: dict[Op, Op], out: list[Op]) -> None:
+        """Copies one op of a gradient function; a shadow becomes the gradient array, or the next best when there is none."""
+        if op.kind == "shadow":
+            place = self.shadow(pointers[values.get(op.operands[0], op.operands[0])])
+            if place is None:
+                raise self.error(op, "the gradient function uses the gradient of an array that has none: "
+                                     "give the array requires_grad=True")  # fmt: skip
+            values[op] = place
+            return
+        copy = clone_op(op, values)
+        out.append(copy)
+        for inner in Region([copy]).walk():
+            if inner.kind in ("load", "store", "atomic") and any(p.attrs["index"] >= self.shift for p in roots(inner.operands[0])):
+                self.accesses.append(inner)
+
     # local arrays
 
     def local_adjoint(self, local: Op) -> Op | None:
@@ -568,6 +629,11 @@ class Reverse:
             self.add(v, g)
 
 
+def gradient_mir(gradient: Any, fma: bool) -> Function:
+    """The MIR of a custom gradient: parameters by argument and path, a `yield` of the arguments' adjoints at the end."""
+    return simplify(scalarize(inline(gradient.function, customs=False)), fma)
+
+
 def _thread_place(op: Op) -> tuple[Any, ...] | None:
     """Where this thread's index stands among the indices of an access that no other thread can make; else None."""
     if op.operands[0].kind != "param":
@@ -578,11 +644,37 @@ def _thread_place(op: Op) -> tuple[Any, ...] | None:
     return tuple(found) if whole else None
 
 
+def _yielded(function: Function, count: int) -> list[tuple[int, Any]]:
+    """Parameter and path of each operand of the yield, leaf by leaf."""
+    return [(p.attrs["index"], path) for p in function.params[:count] if not isinstance(p.type, Table | LocalArray)
+            for path, _ in leaves(p.type)]  # fmt: skip
+
+
+def find_masked(flow: Flow) -> set[Op]:
+    """Values that a select (or min, max) may drop: their adjoint is then 0, and stays 0 whatever it is multiplied by.
+
+    In `x / n if n > 0 else 0` the quotient's adjoint at n = 0 is 0, and 0 / 0 must not come of it.
+    """
+    found: set[Op] = set()
+    for _, op in reversed(list(flow.ops())):
+        if op.kind == "select":
+            found.update(op.operands[1:])
+        elif op.kind in ("min", "max", "select_min", "select_max") or op in found:
+            found.update(op.operands)
+        for k, result in enumerate(results_of(op)):
+            if result in found:
+                found.update(v for b in blocks_of(op) for v in (b.yields[k], *b.inits[k : k + 1]))
+    return found
+
+
 class _Step:
     """What a rule sees of one op."""
 
     def __init__(self, reverse: Reverse, op: Op, g: Op):
         self.reverse, self.op, self.g = reverse, op, g
+        self.none: Op | None = None  # whether the adjoint is 0, for values that may be masked
+        if op in reverse.masked and op.kind in ("mul", "div", "sqrt", "fma"):
+            self.none = self.emit("eq", g, self.number(0.0))
 
     def needs(self, k: int) -> bool:
         return self.op.operands[k] in self.reverse.activity
@@ -601,10 +693,15 @@ class _Step:
         return self.reverse.const(self.op.type, value)
 
     def add(self, k: int, value: Op) -> None:
+        if self.none is not None and self.needs(k):
+            value = self.emit("select", self.none, self.number(0.0), value)
         self.reverse.add(self.op.operands[k], value)
 
     def add_product(self, k: int, a: Op, b: Op) -> None:
-        self.reverse.add_product(self.op.operands[k], a, b)
+        if self.none is not None:
+            self.add(k, self.emit("mul", a, b))
+        else:
+            self.reverse.add_product(self.op.operands[k], a, b)
 
 
 class _Replay:
@@ -655,7 +752,7 @@ _R = Reverse
 HANDLERS: dict[str, Callable[[Reverse, Op], None]] = {
     **dict.fromkeys(RULES, _R.elementwise), "cast": _R.cast, "bitcast": _R.bitcast, "select": _R.select, "if": _R.branch,
     "loop": _R.loop, "load": _R.load, "store": _R.store, "atomic": _R.atomic, "local_load": _R.local_load,
-    "local_store": _R.local_store,
+    "local_store": _R.local_store, "custom": _R.custom,
 }  # fmt: skip
 # ops that pass no gradient on
-PASSIVE = frozenset({"const", "tid", "address", "index", "local"})
+PASSIVE = frozenset({"const", "tid", "address", "index", "local", "print"})

@@ -162,7 +162,7 @@ class Activity:
                             changed |= self.mark(v, True, useful)
             return changed
         if kind == "custom":
-            wanted = not op.attrs["outputs"] or any(v in useful for v in op.attrs["outputs"])
+            wanted = not op.attrs["outputs"] or any(v in useful for v in op.attrs["outputs"] if v)
             return any([self.mark(v, wanted and is_float(v.type), useful) for v in op.operands])
         if kind in ("store", "atomic"):
             v = op.operands[-1]

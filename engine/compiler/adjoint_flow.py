@@ -237,7 +237,8 @@ class _Builder:
         for slot in (s for s in after if after[s] is not before.get(s) and self.is_visible(s, outer)):
             block.yields.append(after[slot])
             self.env[slot] = self.result(new, slot, outer)
-        new.attrs["outputs"] = [self.env[self.values[slot]] for slot in op.attrs["outputs"]]
+        # None for a result that nobody reads, whose slot is gone
+        new.attrs["outputs"] = [self.env.get(slot) if slot in self.flow.home else None for slot in op.attrs["outputs"]]
         self.emit(new)
 
     def loop(self, op: Op) -> None:

@@ -530,6 +530,7 @@ _STRUCTURE: dict[str, Callable[[_Thread, Op], Any]] = {
     "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "slot": _T.slot,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
-    "while": _T.while_, "print": _T.print, "local_pointer": _T.local_pointer,
-    "pointer_to_int": _T.pointer_to_int, "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None, "condition": lambda e, op: None,
+    "while": _T.while_, "print": _T.print, "local_pointer": _T.local_pointer, "pointer_to_int": _T.pointer_to_int,
+    "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None,
+    "custom": lambda e, op: e.region(op.regions[0]), "condition": lambda e, op: None,
 }  # fmt: skip

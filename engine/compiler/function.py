@@ -30,6 +30,7 @@ class Func:
         self.source = Source(fn)
         self.specialisations: dict[tuple[Any, ...], Function | None] = {}  # None while it is being lowered
         self.overloads: list[Func] = [self]
+        self.gradient: Func | None = None  # set by `func_grad`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(self.overloads) > 1:

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.normalize import normalize
+from engine.compiler.types import void
 from engine.errors import InternalError
 
 Values = dict[Op, Op]  # ops of one function as written → the values that stand for them in the result
 
 
-def inline(fn: Function) -> Function:
-    """`fn` without calls. `fn` must be normalised; callees are normalised here. `fn` is not changed."""
+def inline(fn: Function, customs: bool = True) -> Function:
+    """`fn` without calls. `fn` must be normalised; callees are normalised here. `fn` is not changed.
+
+    With `customs`, functions with a gradient of their own become `custom` ops.
+    """
     if not any(op.kind == "call" for op in fn.body.walk()):
         return fn
     out: list[Op] = []
-    _Inliner().ops(fn.body.ops, {}, out, copy=False)
+    _Inliner(customs).ops(fn.body.ops, {}, out, copy=False)
     return Function(fn.name, fn.params, Region(out), fn.result, fn.file, fn.line, fn.is_kernel)
 
 
 class _Inliner:
-    def __init__(self) -> None:
+    def __init__(self, customs: bool) -> None:
         self.normalized: dict[Function, Function] = {}
         self.open: list[Function] = []  # the calls around the current op
+        self.custom = not customs  # whether functions with their own gradient are taken as any other here
 
     def ops(self, ops: list[Op], values: Values, out: list[Op], copy: bool) -> None:
         """Appends `ops` with their calls replaced; without `copy`, ops that stay as they are are shared."""
@@ -65,9 +70,38 @@ class _Inliner:
             callee = self.normalized[fn] = normalize(fn)
         self.open.append(fn)
         inner = {p: values.get(v, v) for p, v in zip(callee.params, op.operands, strict=True)}
-        body = callee.body.ops
-        tail = body[-1] if body and body[-1].kind == "return" else None
-        self.ops(body if tail is None else body[:-1], inner, out, copy=True)
-        if tail is not None and tail.operands:
-            values[op] = inner.get(tail.operands[0], tail.operands[0])
+        if fn.gradient is not None and not self.custom:
+            self.custom = True
+            self.custom_call(op, callee, inner, values, out)
+            self.custom = False
+        else:
+            result = self.body(callee, inner, out)
+            if result is not None:
+                values[op] = result
         self.open.pop()
+
+    def body(self, callee: Function, inner: Values, out: list[Op]) -> Op | None:
+        """Appends the body of a function; its result."""
+        ops = callee.body.ops
+        tail = ops[-1] if ops and ops[-1].kind == "return" else None
+        self.ops(ops if tail is None else ops[:-1], inner, out, copy=True)
+        return inner.get(tail.operands[0], tail.operands[0]) if tail is not None and tail.operands else None
+
+    def custom_call(self, op: Op, callee: Function, inner: Values, values: Values, out: list[Op]) -> None:
+        """A function with a gradient of its own stays together, so that the way back can step over it.
+
+        Kernels without gradients have the same op, which costs nothing in machine code: both round alike then.
+        """
+        ops: list[Op] = []
+        slots = []
+        result = self.body(callee, inner, ops)
+        if result is not None:
+            slots = [Op("slot", result.type, (), {"name": callee.name})]
+            ops.append(Op("set", void, (slots[0], result)))
+        fn: Function = op.attrs["callee"]
+        attrs = {"gradient": fn.gradient, "outputs": tuple(slots)}
+        out += slots
+        out.append(Op("custom", void, tuple([inner[p] for p in callee.params]), attrs, (Region(ops),), op.loc))
+        if result is not None:
+            values[op] = Op("get", result.type, (slots[0],), None, (), op.loc)
+            out.append(values[op])

@@ -74,6 +74,7 @@ class Function:
     is_kernel: bool = False
     # captured values by "module:name", for a later run to see that they are the same; None when they cannot be told
     captures: dict[str, Any] | None = field(default_factory=dict)
+    gradient: Any = None  # a `frontend.adjoints.CustomGradient` where the user or the library gave one
 
     def callees(self) -> list[Function]:
         """Functions that this one calls directly, each once, in order of first call."""

@@ -242,6 +242,16 @@ def _overload_stub(fn: Callable[..., Any], frame: Any) -> Kernel:
     return generic
 
 
-def func_native(snippet: str, *args: Any, **kwargs: Any) -> Any:
-    """Warp's functions written in C++ have no meaning here. Raises CompileError."""
-    raise CompileError("func_native: device code is written in the kernel language only, not in C++")
+class Refused:
+    """A function that exists in Warp and has no meaning here: calling it, in a kernel or in Python, is an error."""
+
+    def __init__(self, name: str, reason: str):
+        self.__name__, self.refused = name, reason
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise CompileError(f"'{self.__name__}': {self.refused}")
+
+
+def func_native(snippet: str, *args: Any, **kwargs: Any) -> Callable[[Callable[..., Any]], Refused]:
+    """Warp's decorator for functions written in C++. They have no meaning here: using the function is an error."""
+    return lambda fn: Refused(fn.__name__, "device code is written in the kernel language only, not in C++")

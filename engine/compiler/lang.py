@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from engine.compiler import constants, library, types
+from engine.compiler.custom_gradients import func_grad, func_replay
 from engine.compiler.function import func
 from engine.compiler.kernel import kernel
 from engine.compiler.library import constructors, expectations, primitives
 from engine.compiler.library.expectations import EXPECTATIONS
 from engine.compiler.library.operators import OPERATORS
+from engine.compiler.library.derivatives import adjoint
 from engine.compiler.library.registry import BUILTINS, Builtin
 from engine.compiler.ops import ATOMICS
 from engine.compiler.types import (
@@ -34,7 +36,7 @@ from engine.compiler.types import (
 from engine.compiler.values import names, struct
 
 __all__ = [
-    "array", "bfloat16", "bool_", "constant", "float16", "float32", "float64", "func", "int8", "int16", "int32", "int64", "kernel",
+    "adjoint", "array", "bfloat16", "bool_", "constant", "float16", "float32", "float64", "func", "func_grad", "func_replay", "int8", "int16", "int32", "int64", "kernel",
     "library", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
 ]  # fmt: skip
 

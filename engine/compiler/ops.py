@@ -201,6 +201,10 @@ STRUCTURAL: dict[str, str] = {
     "local_pointer": "MIR: address of a local array",
     "pointer_to_int": "MIR: pointer as uint64",
     "int_to_pointer": "MIR: uint64 as pointer",
+    "custom": "the arguments of a function with its own gradient; region its body; attrs gradient, outputs (slots it sets), "
+              "MIR: args (parameter and path of each operand)",
+    "yield": "last op of a gradient function: the adjoints of its arguments",
+    "shadow": "an array's gradient, in the gradient of a function; MIR: of a pointer",
     "address": "MIR pointer, int64 bytes: pointer plus bytes (sub-arrays)",
 }  # fmt: skip
 

@@ -171,7 +171,8 @@ def function_digest(fn: Function) -> str:
     """Hash of a function's HIR and of all functions that it calls."""
     known = _digests.get(fn)
     if known is None:
-        known = _digests[fn] = digest(print_function(fn), *[function_digest(callee) for callee in fn.callees()])
+        kind = "" if fn.gradient is None else "with its own gradient"
+        known = _digests[fn] = digest(print_function(fn), kind, *[function_digest(callee) for callee in fn.callees()])
     return known
 
 

@@ -90,7 +90,8 @@ def fingerprint(value: Any) -> str | None:
             return type_text(value)
         case Func():
             defaults = fingerprint(value.fn.__defaults__ or ())
-            return None if defaults is None else f"func {value.fn.__module__}:{value.fn.__qualname__} {defaults}"
+            kind = "func" if value.gradient is None else "func with its own gradient"
+            return None if defaults is None else f"{kind} {value.fn.__module__}:{value.fn.__qualname__} {defaults}"
         case Builtin() | LibraryFunction():
             return repr(value)
         case ModuleType():

@@ -20,6 +20,7 @@ from engine.compiler.types import (
     IndexedArray,
     LocalArray,
     Path,
+    Pointer,
     Scalar,
     Struct,
     Table,
@@ -475,6 +476,30 @@ class _Scalarizer:
         new.regions = tuple([self.region(r) for r in op.regions])
         self.out.append(new)
 
+    def custom(self, op: Op) -> None:
+        """A function with its own gradient: its arguments leaf by leaf. Tables and local arrays have no leaves here."""
+        args: list[tuple[int, Path]] = []
+        operands: list[Op] = []
+        for k, v in enumerate(op.operands):
+            if not isinstance(v.type, Table | LocalArray):
+                args += [(k, path) for path, _ in self.leaves(v.type)]
+                operands += self.values[v]
+        outputs = tuple([leaf for slot in op.attrs["outputs"] for leaf in self.values[slot]])
+        new = Op("custom", void, tuple(operands), {**op.attrs, "outputs": outputs, "args": tuple(args)}, (), op.loc)
+        new.regions = (self.region(op.regions[0]),)
+        self.out.append(new)
+
+    def yields(self, op: Op) -> None:
+        """The end of a gradient function: the adjoints of its arguments, leaf by leaf."""
+        kept = [v for v in op.operands if not isinstance(v.type, Table | LocalArray)]
+        self.emit("yield", void, tuple([leaf for v in kept for leaf in self.values[v]]))
+
+    def shadow(self, op: Op) -> Leaves:
+        """The gradient of an array: other pointers, the same shape and strides."""
+        return [
+            self.emit("shadow", pointer, (v,)) if isinstance(v.type, Pointer) else v for v in self.values[op.operands[0]]
+        ]
+
     def index(self, op: Op) -> Leaves:
         return [self.emit("index", op.type, (), op.attrs)]
 
@@ -495,6 +520,7 @@ _HANDLERS: dict[
     "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
     "atomic": _S.atomic, "subarray": _S.subarray, "view": _S.view, "local_view": _S.local_view,
     "array_ptr": _S.array_ptr, "array_at": _S.array_at, "field": _S.field, "count": _S.count, "shape": _S.shape,
-    "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "condition": _S.condition,
+    "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "custom": _S.custom,
+    "shadow": _S.shadow, "yield": _S.yields, "condition": _S.condition,
     "print": _S.print, "break": _S.leave, "continue": _S.leave, "return": _S.leave,
 }  # fmt: skip

@@ -199,6 +199,16 @@ class _Forward:
         self.forget(op)
         out.append(Op(op.kind, op.type, operands, attrs, tuple(regions), op.loc))
 
+    def custom(self, op: Op, out: list[Op]) -> None:
+        """The body of a function with its own gradient, which stays together."""
+        operands = tuple([self.values[v] for v in op.operands])
+        outputs = tuple([self.values[slot] for slot in op.attrs["outputs"]])
+        before, self.known = self.known, dict(self.known)
+        body = Region(self.region(op.regions[0].ops))
+        self.known = before
+        self.forget(op)
+        out.append(Op("custom", op.type, operands, {**op.attrs, "outputs": outputs}, (body,), op.loc))
+
     def forget(self, op: Op) -> None:
         """After (and, for loops, before) a structured op nothing is known of what it writes."""
         slots, memory = self.effect(op)
@@ -214,7 +224,7 @@ _FOLDED = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})
 _MERGED = _FOLDED | {"load", "tid", "address"}
 _FORWARD: dict[str, Callable[[_Forward, Op, list[Op]], None]] = {
     "const": _Forward.constant, "get": _Forward.get, "set": _Forward.set, "if": _Forward.branch, "for": _Forward.loop,
-    "while": _Forward.loop,
+    "while": _Forward.loop, "custom": _Forward.custom,
 }  # fmt: skip
 
 
@@ -249,7 +259,7 @@ def _drop_dead(body: Region) -> dict[Op, int]:
                     continue
                 gone = op.operands[1:]
                 changed = True  # its value may have been computed by ops that were already passed (loops)
-            elif kind == "if":
+            elif kind in ("if", "custom"):
                 if op in dead or not all(inner in dead for region in op.regions for inner in region.ops):
                     continue
                 gone = op.operands

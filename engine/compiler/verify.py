@@ -30,18 +30,20 @@ from engine.compiler.types import (
 )
 from engine.errors import InternalError
 
-_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view", "array_ptr", "array_at", "field", "count", "shape",
+_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view", "array_ptr",
+                       "array_at", "field", "count", "shape",
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
-    {"set", "local_store", "store", "if", "for", "while", "condition", "break", "continue", "return", "print"}
+    {"set", "local_store", "store", "if", "custom", "yield", "for", "while", "condition", "break", "continue", "return", "print"}
 )
 _BY_TYPES = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})  # whether they are right depends on types alone
-_REGION_COUNT = {"if": 2, "for": 1, "while": 2}
+_REGION_COUNT = {"if": 2, "for": 1, "while": 2, "custom": 1}
 _ARITY = {
     "const": 0, "param": 0, "tid": 0, "cast": 1, "bitcast": 1, "select": 3, "extract": 1, "insert": 2,
     "extract_at": 2, "insert_at": 3, "slot": 0, "get": 1, "set": 2, "local": 0, "local_load": 2, "local_store": 3,
     "field": 1, "count": 1, "shape": 1, "if": 1, "for": 3, "index": 0, "while": 0, "condition": 1, "break": 0,
-    "continue": 0, "address": 2, "local_view": 1, "array_ptr": 1, "local_pointer": 1, "pointer_to_int": 1, "int_to_pointer": 1,
+    "continue": 0, "address": 2, "shadow": 1, "local_view": 1, "array_ptr": 1, "local_pointer": 1, "pointer_to_int": 1,
+    "int_to_pointer": 1,
 }  # fmt: skip
 
 
@@ -124,9 +126,9 @@ class _Verifier:
             kind != "condition" or (position == last and body_of == "while condition"), op, "ends a while condition"
         )
         self.require(kind not in ("break", "continue") or loop_depth > 0, op, "outside a loop")
-        if kind == "if":
+        if kind in ("if", "custom"):
             for r in op.regions:
-                self.region(r, loop_depth, "if")
+                self.region(r, loop_depth, kind)
         elif kind == "for":
             self.region(op.regions[0], loop_depth + 1, "for")
         elif kind == "while":

@@ -21,7 +21,7 @@ from engine.compiler.values import StructValue
 from engine.config import config
 from engine.context import arguments, gradients
 from engine.context.array import array
-from engine.context.device import Device, get_device
+from engine.context.device import get_device
 from engine.context.launch import launch
 from engine.context.table import Table
 from engine.errors import LaunchError
@@ -147,16 +147,22 @@ class Plan:
         ]
         nothing = array.allocate(types.uint8, 1, device=self.device)
         offsets = self.offsets or array.allocate(types.int64, 1, device=self.device)
-        self.launch(made.backward, [*self.args, *shadows, self.arena or nothing, offsets])
+        args = [*self.args, *shadows, self.arena or nothing, offsets]
+        if config.deterministic:
+            with config.scope(threads=1):
+                self.launch(made.backward, args)
+        else:
+            self.launch(made.backward, args)
 
 
 def launch_adjoint(kernel: Any, dim: Any, args: list[Any], adjoints: list[Any], device: Any) -> None:
     """The backward pass of one launch alone: `adjoints` are the gradients of the arguments, None where there is none.
 
-    The kernel's arrays keep their values. Raises LaunchError for a gradient that is laid out unlike its array.
+    Without an adjoint, an array's own `grad` is taken where it has one. The kernel's arrays keep their values. Raises
+    LaunchError for a gradient that is laid out unlike its array.
     """
     plan = Plan(kernel, dim, args, device)
-    given: dict[ArrayKey, array] = {}
+    given = {key: a.grad for key, a in plan.arrays.items() if a.grad is not None}
     for i, adjoint in enumerate(adjoints[: len(plan.args)]):
         for path, a in arrays_of(adjoint, plan.kinds[i]) if adjoint is not None else ():
             primal = plan.arrays.get((i, path))
@@ -170,11 +176,6 @@ def launch_adjoint(kernel: Any, dim: Any, args: list[Any], adjoints: list[Any], 
         for a, before in kept:
             a._window(a.ptr, a.shape, a.strides)[...] = before
     plan.backward(lambda key: given[key])
-
-
-def is_on(device: Device, a: array) -> bool:
-    """Whether an array lies on a device."""
-    return a.device is device
 
 
 gradients.backward = sys.modules[__name__]

@@ -17,6 +17,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ from engine.context.array import array
 from engine.context.array_indexed import indexedarray
 from engine.context.backward import Plan, arrays_of, with_arrays
 from engine.context.memory import Block
-from engine.errors import Error, LaunchError
+from engine.context.tape_diagram import tape_diagram
+from engine.errors import LaunchError, TapeError
 
 _living: weakref.WeakSet[Tape] = weakref.WeakSet()
 _recording: list[Tape] = []  # the innermost last
@@ -85,9 +87,12 @@ class Gradients(Mapping[Any, Any]):
 class Tape:
     """Records what happens in its `with` block; `backward` may be called several times, gradients add up."""
 
-    def __init__(self) -> None:
+    def __init__(self, strict: bool = False) -> None:
+        """strict: a kernel whose backward pass is switched off is a ValueError; else it is run and not recorded."""
+        self.strict = strict
         self.entries: list[Recorded] = []
         self.gradients = Gradients(self)
+        self.scopes: list[tuple[int, str | None, Any]] = []  # (entries before it, name or None where one ends, metadata)
         self.loss: array | None = None
         self._carriers: dict[int, Block] = {}  # blocks that depend on an array with requires_grad
         self._hidden: dict[int, tuple[Block, int]] = {}  # gradients of those that have none of their own
@@ -100,7 +105,9 @@ class Tape:
 
     def __enter__(self) -> Tape:
         if _running:
-            raise Error("a tape is running backwards: second derivatives are not supported")
+            raise TapeError("a tape is running backwards: second derivatives are not supported")
+        if _recording:
+            raise TapeError("a tape is recording already: it would miss what this one records")
         _recording.append(self)
         _living.add(self)
         gradients.watcher = sys.modules[__name__]
@@ -130,7 +137,9 @@ class Tape:
             active |= floats & plan.prints.writes
         for key in active & plan.prints.writes:
             self.carry(plan.arrays[key])
-        if getattr(kernel, "enable_backward", None) is False or _backward_is_off(kernel):
+        if backward_is_off(kernel):
+            if self.strict:
+                raise ValueError("Kernel must have backward pass enabled to compute Jacobians")
             return False
         made = plan.differentiate(frozenset(active))
         plan.forward()
@@ -165,10 +174,28 @@ class Tape:
             self.entries.append(Recorded("overwrite", lambda tape: tape._consume(a), [a], [a]))
 
     def record_scope_begin(self, name: str, metadata: Any = None) -> None:
-        """Opens a named group of entries, for `visualize`."""
+        """Opens a named group of entries, which `visualize` draws as a box."""
+        self.scopes.append((len(self.entries), name, {} if metadata is None else metadata))
 
     def record_scope_end(self) -> None:
-        """Closes the group."""
+        """Closes the group; one without entries is dropped. Raises TapeError when none is open."""
+        ended = sum(name is None for _, name, _ in self.scopes)
+        if len(self.scopes) - ended <= ended:
+            raise TapeError("ended tape scope, but scope not present")
+        if self.scopes[-1][1] is not None and self.scopes[-1][0] == len(self.entries):
+            self.scopes.pop()
+        else:
+            self.scopes.append((len(self.entries), None, None))
+
+    def visualize(self, filename: str | None = None, simplify_graph: bool = True, **options: Any) -> str:
+        """The recorded launches and their arrays as a GraphViz diagram, written to `filename` where that is given.
+
+        simplify_graph: equal launches that follow one another are one node.
+        """
+        text = tape_diagram(self.entries, self.scopes, simplify_graph)
+        if filename is not None:
+            Path(filename).write_text(text)
+        return text
 
     # the way back
 
@@ -177,11 +204,11 @@ class Tape:
 
         loss: an array of one element, whose gradient is taken as 1. grads: gradients of results by array. Without both,
         the gradients that the arrays have now are taken. Raises LaunchError when an array that is needed again was
-        overwritten after it was recorded, Error for a loss that nothing recorded depends on.
+        overwritten after it was recorded, TapeError for a loss that nothing recorded depends on.
         """
         global _running
         if _recording:
-            raise Error("leave the `with` block first: a tape cannot record its own way back, or that of another tape "
+            raise TapeError("leave the `with` block first: a tape cannot record its own way back, or that of another tape "
                         "(second derivatives are not supported)")  # fmt: skip
         for entry in self.entries:
             self._check(entry)
@@ -212,9 +239,9 @@ class Tape:
     def _seed(self, loss: array | None, grads: Mapping[array, array] | None) -> None:
         if loss is not None:
             if loss.size != 1:
-                raise RuntimeError(f"Can only return gradients for scalar loss functions; the loss has shape {loss.shape}")
+                raise TapeError(f"Can only return gradients for scalar loss functions; the loss has shape {loss.shape}")
             if not self.carries(loss):
-                raise RuntimeError("Scalar loss arrays should have requires_grad=True set before calling Tape.backward(), "
+                raise TapeError("Scalar loss arrays should have requires_grad=True set before calling Tape.backward(), "
                                    "and be computed from one that has")  # fmt: skip
             self.loss = loss
             self._gradient(loss).fill_(1)
@@ -287,6 +314,7 @@ class Tape:
             for a in entry.again.values():
                 gradients.shadow(a).tapes.discard(self)
         self.entries.clear()
+        self.scopes.clear()
         self._carriers.clear()
         self._hidden.clear()
         self.loss = None
@@ -311,9 +339,10 @@ def _add_records(into: np.ndarray, g: np.ndarray) -> None:
             into[name] += part
 
 
-def _backward_is_off(kernel: Any) -> bool:
-    options = getattr(kernel, "options", None)
-    return isinstance(options, dict) and options.get("enable_backward") is False
+def backward_is_off(kernel: Any) -> bool:
+    """Whether the user switched the backward pass of a kernel off, by itself or for its module."""
+    options = {**kernel.module.options, **kernel.options}
+    return not options.get("enable_backward", True)
 
 
 # what the rest of the context tells the tapes (`gradients.watcher`)
@@ -337,7 +366,7 @@ def observe(kernel: Any, dim: Any, args: list[Any], device: Any, record: bool) -
         return False
     if _recording and record:
         if _running:
-            raise Error("a tape is running backwards: second derivatives are not supported")
+            raise TapeError("a tape is running backwards: second derivatives are not supported")
         if _recording[-1].record_launch(kernel, dim, args, device):
             return True
     if any(tape.entries for tape in _living):

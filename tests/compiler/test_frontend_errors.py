@@ -183,10 +183,6 @@ def dynamic_slice(v: k.array(dtype=k.vec3), n: int):
     v[0][n:] = 0.0
 
 
-def empty_slice(v: k.array(dtype=k.vec3)):
-    v[1] = v[0][3:]
-
-
 def slice_of_number(a: k.array(dtype=float)):
     x = a[0]
     a[0] = x[1:]
@@ -279,7 +275,6 @@ CASES = [
     (host_object, "[1, 2] (list) is not a value that a kernel can compute with", "a[0] = HOST"),
     (slice_step, "Slice step cannot be zero", "a[::0]"),
     (dynamic_slice, "the bounds of a slice of a vector or matrix must be known while compiling", "v[0][n:]"),
-    (empty_slice, "this slice of vec3 is empty", "v[0][3:]"),
     (slice_of_number, "float32 cannot be sliced", "x[1:]"),
     (ref_to_value, "'x' is a reference and needs a variable, an array element or a part of one", "a[0] + 1.0"),
     (vector_without_length, "the `length` argument must be specified when zero-initializing a vector", "k.vector()"),

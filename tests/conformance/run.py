@@ -81,7 +81,7 @@ def run_one(tests_dir: str, file: str) -> None:
     row.update(run=result.testsRun, skip=len(result.skipped), fail=len(failed))
     row["pass"] = max(0, result.testsRun - row["skip"] - row["fail"])
     row["failures"] = [(t.id().split(".")[-1], _reason(text)) for t, text in bad]
-    print("RESULT " + json.dumps(row), flush=True)
+    print("\nRESULT " + json.dumps(row), flush=True)
 
 
 def _reason(text: str) -> str:

@@ -138,6 +138,8 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
     made = getattr(target, "ir_type", None) if isinstance(target, type) else None
     if isinstance(made, types.Type):
         return construct(ctx, made, args, kwargs, node)
+    if hasattr(target, "refused"):
+        raise ctx.error(node, f"'{target.__name__}': {target.refused}")
     raise not_callable(ctx, target, node)
 
 

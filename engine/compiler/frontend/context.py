@@ -24,6 +24,10 @@ STATEMENTS: dict[type, Callable[[Lowering, Any, list[ast.stmt]], bool | None]] =
 EXPRESSIONS: dict[type, Callable[[Lowering, Any], Value]] = {}
 
 
+# what a file needs of one that stands on top of it: "call" (functions), "leave" (statements)
+HOOKS: dict[str, Callable[..., Any]] = {}
+
+
 def statement(node_type: type) -> Callable[[Any], Any]:
     """Registers the visitor of a statement."""
     return lambda visitor: STATEMENTS.setdefault(node_type, visitor)
@@ -80,6 +84,7 @@ class Lowering:
         self.places: list[dict[str, Any]] = []  # of the calls being lowered: where references point to
         self.refs: list[str] = []  # parameters whose final values go back to the caller
         self.has_result = False  # a return statement has fixed the result type
+        self.adjoints: dict[str, Any] | None = None  # in the gradient of a function: the places of `adjoint[x]`
 
     # --- errors ---------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.compiler import types
+from engine.compiler.frontend.adjoints import CustomGradient
 from engine.compiler.frontend.context import (
+    HOOKS,
     Binding,
     Lowering,
     Several,
@@ -73,7 +75,10 @@ def _keeps_literals(given: Sequence[Value], specs: Sequence[Spec]) -> bool:
 @functools.cache
 def func_of(implementation: LibraryFunction) -> Func:
     """A library function as a `Func`; made when a kernel first uses it."""
-    return Func(implementation.function, implementation.__name__)
+    made = Func(implementation.function, implementation.__name__)
+    if implementation.gradient is not None:
+        made.gradient = Func(implementation.gradient, f"gradient of {implementation.__name__}")
+    return made
 
 
 def call_library(ctx: Lowering, name: str, args: Sequence[Value], node: ast.AST,
@@ -116,6 +121,19 @@ def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs:
     if half is not None:
         return half
     raise ctx.error(node, f"{builtin.name}() does not take ({', '.join(_type_name(a) for a in everything)})")
+
+
+def call_function(ctx: Lowering, function: LibraryFunction, args: Sequence[Value], node: ast.AST) -> Value:
+    """Calls one implementation of the library."""
+    callee = func_of(function)
+    given = match_parameters(ctx, callee, args, {}, node)
+    specs = fit(callee, given)
+    if isinstance(specs, str):
+        raise ctx.error(node, f"{callee.name}(): {specs}")
+    return emit_call(ctx, callee, given, specs, node)
+
+
+HOOKS["call"] = call_function
 
 
 def _in_float32(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value],
@@ -310,13 +328,12 @@ def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) ->
         callee.specialisations[key] = None
         try:
             made = callee.specialisations[key] = lower_function(callee, specs)
+            if callee.gradient is not None:
+                made.gradient = CustomGradient(callee.gradient, specs, made.result)
         except BaseException:
             del callee.specialisations[key]
             raise
         return made
-
-
-LEAVE: list[Callable[[Lowering, Op | None, ast.AST], None]] = []  # how a function returns; `statements` says it
 
 
 def returns_a_value(ctx: Lowering) -> bool:
@@ -358,7 +375,7 @@ def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False)
                            lineno=source.first_line) from None  # fmt: skip
     if ctx.refs and not ctx.terminated and not returns_a_value(ctx):
         last = tree.body[-1]
-        LEAVE[0](ctx, None, last)
+        HOOKS["leave"](ctx, None, last)
     if function.result != types.void and not ctx.terminated:
         raise ctx.error(tree, f"'{callee.name}' does not return a value on every path")
     return function

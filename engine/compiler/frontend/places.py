@@ -45,6 +45,20 @@ class NamePlace:
 
 
 @dataclass
+class SlotPlace:
+    """A mutable local that has no name of its own."""
+
+    slot: Op
+    type: types.Type
+
+    def read(self, ctx: Lowering, node: ast.AST) -> Op:
+        return ctx.emit("get", self.type, self.slot, node=node)
+
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None:
+        ctx.emit("set", types.void, self.slot, fitting(ctx, value, self.type, node), node=node)
+
+
+@dataclass
 class ElementPlace:
     """An array element, or from leaf `offset` on a part of one."""
 
@@ -186,20 +200,52 @@ def locate(ctx: Lowering, node: ast.expr) -> Place | Value:
             if name in ctx.bound and t is not None and not isinstance(t, types.Array | types.LocalArray | types.Table):
                 return NamePlace(name, t)
             return value
-        case ast.Attribute(value=base, attr=attr):
-            parent = locate(ctx, base)
+        case ast.Subscript(value=base, slice=index) if is_adjoint(ctx, base):
+            return adjoint_place(ctx, index)
+        case ast.Attribute(value=base) | ast.Subscript(value=base):
+            return locate_in(ctx, locate(ctx, base), node)
+    return ctx.expression(node)
+
+
+def locate_in(ctx: Lowering, parent: Place | Value, node: ast.Attribute | ast.Subscript) -> Place | Value:
+    """The part of `parent` that an attribute or a subscript means."""
+    match node:
+        case ast.Attribute(attr=attr):
             if isinstance(parent, Op | Static | Several):
                 return attribute(ctx, parent, attr, node)
             return part_place(parent, named_part(ctx, parent.type, attr, node))
         case ast.Subscript(value=base, slice=index):
-            parent = locate(ctx, base)
             if not isinstance(parent, Op | Static | Several) and isinstance(parent.type, types.Array):
                 parent = parent.read(ctx, base)  # an array in a struct: its elements are elsewhere
             indices = indices_of(ctx, index)
             if isinstance(parent, Op | Static | Several):
                 return _element(ctx, parent, indices, node)
             return _component(ctx, parent, indices, node)
-    return ctx.expression(node)
+
+
+def is_adjoint(ctx: Lowering, node: ast.expr) -> bool:
+    """Whether an expression is the language's `adjoint`."""
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return False
+    if isinstance(node, ast.Name) and node.id in ctx.bound or isinstance(node, ast.Attribute) and node.attr != "adjoint":
+        return False
+    value = ctx.expression(node)
+    return isinstance(value, Static) and getattr(value.value, "intrinsic", None) == "adjoint"
+
+
+def adjoint_place(ctx: Lowering, node: ast.expr) -> Place | Value:
+    """What `adjoint[…]` means: a place for values, the gradient array for arrays."""
+    if ctx.adjoints is None:
+        raise ctx.error(node, "adjoint[…] has a meaning in the gradient of a function only", "see @func_grad")
+    match node:
+        case ast.Name(id=name):
+            found: Place | Value | None = ctx.adjoints.get(name)
+            if found is None:
+                raise ctx.error(node, f"'{name}' is no argument of the function that this is the gradient of")
+            return found
+        case ast.Attribute(value=base) | ast.Subscript(value=base):
+            return locate_in(ctx, adjoint_place(ctx, base), node)
+    raise ctx.error(node, "adjoint[…] takes an argument of the function, or a part of one")
 
 
 def _element(ctx: Lowering, base: Value, given: list[Index], node: ast.Subscript) -> Place | Value:

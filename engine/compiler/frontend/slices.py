@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
-from engine.compiler.frontend.functions import emit_call, fit, func_of, match_parameters
+from engine.compiler.frontend.context import HOOKS, Lowering, Several, Static, Value, type_of
 from engine.compiler.frontend.parts import flat_index, read_row_at, to_int32
 from engine.compiler.ir import Op
 from engine.compiler.library import slicing
@@ -80,8 +79,6 @@ def picks(ctx: Lowering, whole: types.Type, indices: Sequence[Index], node: ast.
     (only,) = indices
     assert isinstance(only, Range)
     chosen = tuple(only.known(ctx, same[1], node))
-    if not chosen:
-        raise ctx.error(node, f"this slice of {whole!r} is empty")
     return Picks(types.Vector(same[0], len(chosen)), chosen)
 
 
@@ -99,8 +96,6 @@ def _matrix_picks(ctx: Lowering, whole: types.Matrix, indices: Sequence[Index], 
                 raise ctx.error(node, f"index {index.value} is outside {whole!r}, which has {extent}")
             axes.append((index.value % extent,))
     chosen = tuple(r * whole.cols + c for r in axes[0] for c in axes[1])
-    if not chosen:
-        raise ctx.error(node, f"this slice of {whole!r} is empty")
     if isinstance(both[0], Range) and isinstance(both[1], Range):
         return Picks(types.Matrix(whole.dtype, len(axes[0]), len(axes[1])), chosen)
     return Picks(types.Vector(whole.dtype, len(chosen)), chosen)
@@ -206,8 +201,4 @@ def count_of(ctx: Lowering, start: Value, stop: Value, step: Value, node: ast.AS
 
 
 def _call(ctx: Lowering, function: LibraryFunction, args: list[Value], node: ast.AST) -> Op:
-    callee = func_of(function)
-    given = match_parameters(ctx, callee, args, {}, node)
-    specs = fit(callee, given)
-    assert not isinstance(specs, str), specs
-    return ctx.value(emit_call(ctx, callee, given, specs, node), node)
+    return ctx.value(HOOKS["call"](ctx, function, args, node), node)

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, statement
-from engine.compiler.frontend.functions import LEAVE
+from engine.compiler.frontend.context import HOOKS, Binding, Lowering, Several, Static, Value, statement
 from engine.compiler.frontend.operators import OPERATORS, binary, truth, unary
 from engine.compiler.frontend.parts import unpacked
 from engine.compiler.frontend.places import ElementPlace, SlicePlace, place_of
@@ -350,4 +349,4 @@ def returned(ctx: Lowering, value: Value, node: ast.Return) -> Op:
     return ctx.value(value, node, want)
 
 
-LEAVE.append(leave)
+HOOKS["leave"] = leave

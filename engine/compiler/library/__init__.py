@@ -4,6 +4,7 @@ from engine.compiler.library import (
     arc,
     constructors,
     decompositions,
+    derivatives,
     exponential,
     linear,
     logarithm,
@@ -18,5 +19,5 @@ from engine.compiler.library import (
     trig,
 )
 
-__all__ = ["arc", "constructors", "decompositions", "exponential", "linear", "logarithm", "matrices", "noise", "power",
+__all__ = ["arc", "constructors", "decompositions", "derivatives", "exponential", "linear", "logarithm", "matrices", "noise", "power",
            "random", "remainder", "rigid", "rotations", "scalar", "trig"]  # fmt: skip

@@ -30,6 +30,7 @@ class LibraryFunction:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
+        self.gradient: Implementation | None = None  # its own gradient function, see `derivatives`
         self._patterns: tuple[Type, ...] | None = None
 
     def __repr__(self) -> str:

@@ -40,7 +40,7 @@ def _scalar(dtype: Any, what: str) -> Type:
 def _extent(size: Any, what: str) -> int | None:
     if size is Any:
         return None
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
         raise ValueError(f"{what}: a size must be a positive integer or Any, got {size!r}")
     return int(size)
 
@@ -63,7 +63,7 @@ def matrix(shape: Any, dtype: Any) -> Any:
     """The class of matrices of `shape` (rows, cols); `Any` for the shape, an extent or the dtype makes a pattern."""
     t = _scalar(dtype, "matrix")
     r, c = (None, None) if shape is Any else (_extent(s, "matrix") for s in shape)
-    return matrix_class(t, r, c) if isinstance(t, Scalar) and r and c else _pattern("matrix", t, (r, c))
+    return matrix_class(t, r, c) if isinstance(t, Scalar) and r is not None and c is not None else _pattern("matrix", t, (r, c))
 
 
 @_known_in_kernels

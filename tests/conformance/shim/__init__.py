@@ -99,15 +99,12 @@ def _fill_logger(module: python_types.ModuleType) -> None:
     module.log_warning = log_warning
 
 
-class _Reference:
-    """Warp's internal type of a reference to a value."""
-
-    def __init__(self, value_type: Any):
-        self.value_type = value_type
-
-
 def _fill_codegen(module: python_types.ModuleType) -> None:
     module.WarpCodegenError = module.WarpCodegenTypeError = module.WarpCodegenValueError = engine.CompileError
+
+
+def _fill_autograd(module: python_types.ModuleType) -> None:
+    module.FunctionMetadata = Missing("FunctionMetadata")
 
 
 def _fem() -> python_types.ModuleType:
@@ -129,6 +126,7 @@ def install(alias: str = "warp") -> None:
     src.__path__ = []
     sys.modules[src.__name__] = src
     fill = {"types": _fill_types, "context": _fill_context, "logger": _fill_logger, "codegen": _fill_codegen,
+            "autograd": _fill_autograd,
             "builtins": None, "build": None, "utils": None}  # fmt: skip
     for name, function in fill.items():
         module = InternalModule(f"{alias}._src.{name}")
@@ -137,8 +135,8 @@ def install(alias: str = "warp") -> None:
         if function is not None:
             function(module)
     src.utils.map_cache = {}
-    src.types.Reference = _Reference
-    engine._src = src
+    src.types.Reference = types.Reference
+    engine._src = src  # type: ignore[attr-defined]
     for name, made in (("fem", _fem()), ("sparse", InternalModule(f"{alias}.sparse"))):
         sys.modules[f"{alias}.{name}"] = made
         setattr(engine, name, made)
@@ -155,7 +153,7 @@ def install(alias: str = "warp") -> None:
     for name in ("fabricarray", "indexedfabricarray", "fabricarrayarray", "indexedfabricarrayarray", "Texture1D",
                  "Texture2D", "Texture3D"):  # fmt: skip
         if not hasattr(engine, name):
-            setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))
+            setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))  # what there is none of
     engine.WarpCodegenError = engine.WarpCodegenTypeError = engine.WarpCodegenValueError = engine.CompileError
     engine.WarpCodegenAttributeError = engine.WarpCodegenKeyError = engine.CompileError
 

@@ -1,0 +1,190 @@
+"""Derivatives of library functions that the differentiator does not derive from their code.
+
+Those here split floats into bits, reduce arguments, or are polynomials fitted to a function: a derivative of the fit is
+less exact than the function's own derivative, and where bits are taken apart there is none. All other functions of the
+library are differentiated through their bodies. A gradient function takes the arguments and the adjoints of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.compiler.library import arc, exponential, linear, logarithm, power, remainder, trig
+from engine.compiler.library.primitives import floor, select, sqrt, trunc
+from engine.compiler.library.registry import BUILTINS
+
+
+class Adjoint:
+    """`adjoint[x]` in a gradient function: the adjoint of its argument x."""
+
+    intrinsic = __name__ = "adjoint"
+
+    def __getitem__(self, argument: Any) -> Any:
+        raise TypeError("adjoint[…] has a meaning in gradient functions only, see func_grad")
+
+    def __repr__(self) -> str:
+        return "<intrinsic adjoint>"
+
+
+adjoint: Any = Adjoint()
+SOURCES = (arc, exponential, linear, logarithm, power, remainder, trig)  # what registers the functions below
+sin, cos, exp, exp2, log, pow = (BUILTINS[name] for name in ("sin", "cos", "exp", "exp2", "log", "pow"))
+sinh, cosh, sincos, length = (BUILTINS[name] for name in ("sinh", "cosh", "sincos", "length"))
+cbrt, hypot = BUILTINS["cbrt"], BUILTINS["hypot"]
+LN_2, LN_10 = 0.6931471805599453, 2.302585092994046
+
+
+def derivative(name: str) -> Callable[[Any], Any]:
+    """Registers the decorated function as the gradient of all implementations of `name`."""
+
+    def register(gradient: Any) -> Any:
+        for implementation in BUILTINS[name].overloads:
+            implementation.gradient = gradient
+        return gradient
+
+    return register
+
+
+@derivative("sin")
+def sin_gradient(x, g):
+    adjoint[x] += g * cos(x)
+
+
+@derivative("cos")
+def cos_gradient(x, g):
+    adjoint[x] -= g * sin(x)
+
+
+@derivative("sincos")
+def sincos_gradient(x, g_sin, g_cos):
+    s, c = sincos(x)
+    adjoint[x] += g_sin * c - g_cos * s
+
+
+@derivative("tan")
+def tan_gradient(x, g):
+    c = cos(x)
+    adjoint[x] += g / (c * c)
+
+
+@derivative("asin")
+def asin_gradient(x, g):
+    adjoint[x] += g / sqrt((1.0 - x) * (1.0 + x))
+
+
+@derivative("acos")
+def acos_gradient(x, g):
+    adjoint[x] -= g / sqrt((1.0 - x) * (1.0 + x))
+
+
+@derivative("atan")
+def atan_gradient(x, g):
+    adjoint[x] += g / (1.0 + x * x)
+
+
+@derivative("atan2")
+def atan2_gradient(y, x, g):
+    """0 at the origin, where the angle is not continuous."""
+    square = x * x + y * y
+    scale = select(square > 0.0, g / square, g * 0.0)
+    adjoint[y] += scale * x
+    adjoint[x] -= scale * y
+
+
+@derivative("sinh")
+def sinh_gradient(x, g):
+    adjoint[x] += g * cosh(x)
+
+
+@derivative("cosh")
+def cosh_gradient(x, g):
+    adjoint[x] += g * sinh(x)
+
+
+@derivative("tanh")
+def tanh_gradient(x, g):
+    c = cosh(x)
+    adjoint[x] += g / (c * c)
+
+
+@derivative("exp")
+def exp_gradient(x, g):
+    adjoint[x] += g * exp(x)
+
+
+@derivative("exp2")
+def exp2_gradient(x, g):
+    adjoint[x] += g * exp2(x) * LN_2
+
+
+@derivative("expm1")
+def expm1_gradient(x, g):
+    adjoint[x] += g * exp(x)
+
+
+@derivative("log")
+def log_gradient(x, g):
+    adjoint[x] += g / x
+
+
+@derivative("log1p")
+def log1p_gradient(x, g):
+    adjoint[x] += g / (1.0 + x)
+
+
+@derivative("log2")
+def log2_gradient(x, g):
+    adjoint[x] += g / (x * LN_2)
+
+
+@derivative("log10")
+def log10_gradient(x, g):
+    adjoint[x] += g / (x * LN_10)
+
+
+@derivative("pow")
+def pow_gradient(x, y, g):
+    """d x**y = y x**(y-1) dx + x**y log(x) dy; 0 where the exponent is 0, and by the exponent where x is not positive."""
+    if y != 0.0:
+        adjoint[x] += g * y * pow(x, y - 1.0)
+    if x > 0.0:
+        adjoint[y] += g * pow(x, y) * log(x)
+
+
+@derivative("cbrt")
+def cbrt_gradient(x, g):
+    root = cbrt(x)
+    adjoint[x] += g / (3.0 * root * root)
+
+
+@derivative("hypot")
+def hypot_gradient(x, y, g):
+    """0 at the origin, as for the length of a vector."""
+    n = hypot(x, y)
+    scale = select(n > 0.0, g / n, g * 0.0)
+    adjoint[x] += scale * x
+    adjoint[y] += scale * y
+
+
+@derivative("fmod")
+def fmod_gradient(a, b, g):
+    """a - b trunc(a / b)"""
+    adjoint[a] += g
+    adjoint[b] -= g * trunc(a / b)
+
+
+@derivative("mod")
+def mod_gradient(a, b, g):
+    """a - b floor(a / b)"""
+    adjoint[a] += g
+    adjoint[b] -= g * floor(a / b)
+
+
+
+
+@derivative("length")
+def length_gradient(a, g):
+    """The direction of a; 0 at the origin, where the length has no derivative."""
+    n = length(a)
+    adjoint[a] += a * select(n > 0.0, g / n, g * 0.0)
