@@ -34,7 +34,8 @@ def _tracked(made: array, requires_grad: bool | None, retain_grad: bool = False,
     """`made` with gradients if they are asked for; None takes after the array `like`."""
     if requires_grad or (requires_grad is None and getattr(like, "requires_grad", False)):
         made.requires_grad = True
-    made.retain_grad = retain_grad
+    if retain_grad:
+        made.retain_grad = True
     return made
 
 
@@ -167,7 +168,7 @@ def from_numpy(data: np.ndarray, dtype: Any = None, shape: Any = None, device: A
         raise TypeError(f"from_numpy takes a NumPy array, got a {type(data).__name__}")
     if dtype in (None, Any):
         dtype = dtypes.elements_of(data) if copy and shape is None else data.dtype
-    return _tracked(array(data, dtype, shape, device=device, copy=copy, layout=layout), requires_grad)
+    return array(data, dtype, shape, device=device, copy=copy, layout=layout, requires_grad=requires_grad)
 
 
 
