@@ -7,6 +7,7 @@ Jarzynski and Olano, "Hash functions for GPU rendering", 2020). Equal seeds give
 from engine.compiler.library.constructors import static
 from engine.compiler.library.primitives import absolute, floor, select_max, sqrt
 from engine.compiler.library.registry import builtin, library_function, name_of
+from engine.compiler.library.searching import lower_bound_within
 from engine.compiler.types import Array, float32, int32, uint32
 from engine.compiler.values import vector
 
@@ -212,14 +213,7 @@ def draw_signed(state: uint32):
 def sample_cdf(state: uint32, cdf: Array(float32)):
     """The index of a bin, by ascending cumulative probabilities: the first that is not below a uniform number."""
     state, u = draw(state)
-    low, high = 0, len(cdf)
-    while low < high:
-        middle = low + (high - low) // 2
-        if cdf[middle] < u:
-            low = middle + 1
-        else:
-            high = middle
-    return state, low
+    return state, lower_bound_within(cdf, 0, len(cdf), u)
 
 
 # Stirling's series of log Γ: B(2k) / (2k (2k − 1)) for k = 1 … 5 (Abramowitz and Stegun 6.1.40)
