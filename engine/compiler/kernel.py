@@ -11,8 +11,9 @@ from engine.compiler import types
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
-from engine.compiler.pipeline import compile_kernel, load_kernel
+from engine.compiler.pipeline import Options, compile_kernel, load_kernel
 from engine.compiler.recall import note_key, recall, remember
+from engine.compiler.shape import SHAPES
 from engine.config import config
 from engine.errors import CompileError
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Kernel:
     """What `@kernel` makes. The source is read at the first launch, not at decoration."""
 
-    def __init__(self, fn: Callable[..., Any], shape: str = "thread"):
+    def __init__(self, fn: Callable[..., Any], shape: str = "auto"):
         functools.update_wrapper(self, fn)
         self.func = Func(fn)
         self.name = fn.__name__
@@ -72,16 +73,17 @@ class Kernel:
     def _recalled(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled | None:
         """The machine code of an earlier run, if all that it was made from is unchanged."""
         key = recall(self._note(arg_types, target))
-        return load_kernel(lambda: self.lower(arg_types), self.name, key, target) if key else None
+        options = Options.from_config(shape=self.shape)
+        return load_kernel(lambda: self.lower(arg_types), self.name, key, target, options) if key else None
 
     def _made(self, arg_types: tuple[types.Type, ...], target: Any) -> Compiled:
         hir = self.lower(arg_types)
-        made = compile_kernel(hir, target)
+        made = compile_kernel(hir, target, Options.from_config(shape=self.shape))
         remember(self._note(arg_types, target), hir, made.key)
         return made
 
     def _note(self, arg_types: tuple[types.Type, ...], target: Any) -> str:
-        return note_key(self.func, arg_types, target.key, repr(config.cache_key()))
+        return note_key(self.func, arg_types, target.key, self.shape, repr(config.cache_key()))
 
     @property
     def stages(self) -> Any:
@@ -100,13 +102,14 @@ class Kernel:
 @overload
 def kernel(fn: Callable[..., Any]) -> Kernel: ...
 @overload
-def kernel(*, shape: str = "thread") -> Callable[[Callable[..., Any]], Kernel]: ...
-def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "thread") -> Any:
+def kernel(*, shape: str = "auto") -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto") -> Any:
     """Decorator: makes a Python function launchable over a grid of threads.
 
     Every parameter needs a type annotation; `Any` takes the type of the argument. shape: the form of CPU code,
-    "thread" (one thread after the other).
+    "lanes" (a vector of threads at a time), "thread" (one after the other) or "auto" (what the cost model expects to be
+    faster). Results do not depend on it.
     """
-    if shape != "thread":
-        raise ValueError(f"shape must be 'thread', got {shape!r}")
+    if shape not in SHAPES:
+        raise ValueError(f"shape must be one of {', '.join(map(repr, SHAPES))}, got {shape!r}")
     return Kernel(fn, shape) if fn is not None else lambda f: Kernel(f, shape)
