@@ -12,7 +12,6 @@ run from their own starts instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.compiler import emit_lanes_memory as memory
@@ -191,77 +190,73 @@ def for_(e: Lanes, op: Op) -> None:
     elif may_align(e, op):
         for_grouped(e, op)
     else:
-        for_apart(e, op, e.mask)
+        with e.aside():
+            for_apart(e, op, e.mask)
 
 
 def for_apart(e: Lanes, op: Op, mask: str) -> None:
-    """Every lane from its own start; iterations are counted in step."""
-    start, stop, step = op.operands
+    """Every lane from its own start; iterations are counted in step, each lane up to its own limit.
+
+    Masks live in the limits, as integers: 0 for lanes that do not run or have left. A truth vector that is carried
+    around a loop would be packed and unpacked on machines without mask registers.
+    """
+    start, _, step = op.operands
     t: Scalar = start.type  # type: ignore[assignment]
-    lt, vt, sign = LLVM_TYPES[t.name], e.vector_type(t), "s" if t.kind == "i" else "u"
-    by = step.attrs["value"] if step.kind == "const" else None
-    index = op.regions[0].ops[0]
-    affine = e.stride(index) is not VARYING
-    last = e.vector(stop) if by in (1, -1) else trip_counts(e, op, t, mask)
-    starts = "" if affine else e.vector(start)
-    steps = "" if affine or by in (1, -1) else e.vector(step)
-
-    def test(counter: str) -> str:
-        e.vectors.pop(index, None)
-        count = e.splat(lt, counter)
-        if by not in (1, -1):
-            if affine:
-                moved = e.value(f"mul {lt} {counter}, {e.names[step]}")
-                e.names[index] = e.value(f"add {lt} {e.names[start]}, {moved}")
-            else:
-                e.vectors[index] = e.value(f"add {vt} {starts}, {e.value(f'mul {vt} {count}, {steps}')}")
-            return e.value(f"icmp ult {vt} {count}, {last}")
-        word = "add" if by == 1 else "sub"
-        if affine:
-            e.names[index] = e.value(f"{word} {lt} {e.names[start]}, {counter}")
-            return e.value(f"icmp {sign}{'lt' if by == 1 else 'gt'} {vt} {e.vector(index)}, {last}")
-        e.vectors[index] = e.value(f"{word} {vt} {starts}, {count}")
-        return e.value(f"icmp {sign}{'lt' if by == 1 else 'gt'} {vt} {e.vectors[index]}, {last}")
-
-    with e.aside():
-        counted(e, op, mask, "0", test)
-
-
-def trip_counts(e: Lanes, op: Op, t: Scalar, mask: str) -> str:
-    """Iterations of each lane; lanes that do not run get a step that nothing can go wrong with."""
-    start, stop, step = (e.vector(v) for v in op.operands)
-    if mask:
-        step = e.chosen(mask, e.vector_type(t), step, f"splat ({LLVM_TYPES[t.name]} 1)")
-    e.on_vectors = True
-    count = e.trips(t, start, stop, step)
-    e.on_vectors = False
-    return count
-
-
-def counted(e: Lanes, op: Op, mask: str, first: str, test: Callable[[str], str]) -> None:
-    """A loop with one counter for all lanes; `test` sets the index and gives the lanes that are in range."""
-    outer = e.mask
-    t: Scalar = op.operands[0].type  # type: ignore[assignment]
-    lt = LLVM_TYPES[t.name]
-    memory_place = e.alloca(lt)
-    live = LiveLanes(e, mask)
-    e.lines.append(f"  store {lt} {first}, ptr {memory_place}")
+    lt, vt = LLVM_TYPES[t.name], e.vector_type(t)
+    index, slot = op.regions[0].ops[0], op.attrs.get("exit")
+    limits = trip_counts(e, op, t, mask)
+    varying = e.stride(index) is VARYING
+    starts = e.vector(start) if varying else ""
+    steps = e.vector(step) if varying else ""
+    outer, counter_place, limit_place = e.mask, e.alloca(lt), e.alloca(vt)
+    e.lines += [f"  store {lt} 0, ptr {counter_place}", f"  store {vt} {limits}, ptr {limit_place}"]
     head, inside, latch, end = (e.label(name) for name in ("for", "body", "latch", "end"))
     e.jump(head)
     e.start(head)
-    counter = e.value(f"load {lt}, ptr {memory_place}")
-    inner = e.both(live.read(), test(counter))
+    counter, limit = e.value(f"load {lt}, ptr {counter_place}"), e.value(f"load {vt}, ptr {limit_place}")
+    count = e.splat(lt, counter)
+    inner = e.value(f"icmp ult {vt} {count}, {limit}")
     e.branch(e.any(inner), inside, end)
     e.start(inside)
+    e.vectors.pop(index, None)
+    if varying:
+        e.vectors[index] = e.value(f"add {vt} {starts}, {e.value(f'mul {vt} {count}, {steps}')}")
+    else:
+        e.names[index] = e.value(f"add {lt} {e.names[start]}, {e.value(f'mul {lt} {counter}, {e.names[step]}')}")
     e.mask = mask
     run(e, Region(op.regions[0].ops[1:]), inner)
-    live.latch(op, inner, latch, end)
+    if slot is None:
+        e.jump(latch)
+    elif e.stride(slot) is not VARYING:
+        e.branch(e.value(f"load i1, ptr {e.slot_place(slot)}"), end, latch)
+    else:
+        left = e.value(f"load <{e.width} x i1>, ptr {e.slot_place(slot)}")
+        e.lines.append(f"  store {vt} {e.chosen(left, vt, 'zeroinitializer', limit)}, ptr {limit_place}")
+        e.jump(latch)
     e.start(latch)
-    e.lines.append(f"  store {lt} {e.value(f'add {lt} {counter}, 1')}, ptr {memory_place}")
+    e.lines.append(f"  store {lt} {e.value(f'add {lt} {counter}, 1')}, ptr {counter_place}")
     e.jump(head)
     e.lines[-1] += f", !llvm.loop {e.loop_node(e.whole)}"
     e.start(end)
     e.mask = outer
+
+
+def trip_counts(e: Lanes, op: Op, t: Scalar, mask: str) -> str:
+    """Iterations of each lane, unsigned; 0 for lanes that do not run."""
+    start, stop, step = (e.vector(v) for v in op.operands)
+    vt, sign = e.vector_type(t), "s" if t.kind == "i" else "u"
+    by = op.operands[2].attrs["value"] if op.operands[2].kind == "const" else None
+    if by in (1, -1):
+        low, high = (start, stop) if by == 1 else (stop, start)
+        some = e.value(f"icmp {sign}lt {vt} {low}, {high}")
+        count = e.chosen(e.both(mask, some), vt, e.value(f"sub {vt} {high}, {low}"), "zeroinitializer")
+        return count
+    if mask:  # lanes that do not run get a step that nothing can go wrong with
+        step = e.chosen(mask, vt, step, f"splat ({LLVM_TYPES[t.name]} 1)")
+    e.on_vectors = True
+    count = e.trips(t, start, stop, step)
+    e.on_vectors = False
+    return e.chosen(mask, vt, count, "zeroinitializer") if mask else count
 
 
 # aligned loops
@@ -346,20 +341,21 @@ def for_aligned(e: Lanes, op: Op, group: str, begin: str, finish: str, a: str, b
     t: Scalar = op.operands[0].type  # type: ignore[assignment]
     lt, vt = LLVM_TYPES[t.name], e.vector_type(t)
     index = op.regions[0].ops[0]
-    place = e.alloca(lt)
-    e.lines.append(f"  store {lt} {begin}, ptr {place}")
-    live = LiveLanes(e, group)
+    never = t.range[1]  # a start that no index reaches: the mark of lanes that do not run or have left
+    place, start_place = e.alloca(lt), e.alloca(vt)
+    starts = e.chosen(group, vt, a, f"splat ({lt} {never})")
+    e.lines += [f"  store {lt} {begin}, ptr {place}", f"  store {vt} {starts}, ptr {start_place}"]
     head, inside, body, latch, end = (e.label(n) for n in ("step", "inside", "body", "latch", "step.end"))
+    slot = op.attrs.get("exit")
     e.jump(head)
     e.start(head)
     e.vectors.pop(index, None)
     e.names[index] = e.value(f"load {lt}, ptr {place}")
     e.branch(e.value(f"icmp slt {lt} {e.names[index]}, {finish}"), inside, end)
     e.start(inside)
-    at = e.splat(lt, e.names[index])
-    staying = live.read()
-    mask = e.both(staying, e.both(e.value(f"icmp sle {vt} {a}, {at}"), e.value(f"icmp slt {vt} {at}, {b}")))
-    if op.attrs.get("exit") is not None:
+    at, starts = e.splat(lt, e.names[index]), e.value(f"load {vt}, ptr {start_place}")
+    mask = e.both(e.value(f"icmp sle {vt} {starts}, {at}"), e.value(f"icmp slt {vt} {at}, {b}"))
+    if slot is not None:
         e.branch(e.any(mask), body, latch)  # lanes that have left may leave a hole
     else:
         e.jump(body)
@@ -368,13 +364,11 @@ def for_aligned(e: Lanes, op: Op, group: str, begin: str, finish: str, a: str, b
     e.duplicated += 2
     e.region(Region(op.regions[0].ops[1:]))
     e.duplicated -= 2
-    slot = op.attrs.get("exit")
     if slot is not None:
-        left = e.value(f"load {live.vt}, ptr {e.slot_place(slot)}")
-        gone = e.both(mask, left)
-        rest = e.both(staying, e.value(f"xor {live.vt} {gone}, splat (i1 true)"))
-        live.write(rest)
-        e.branch(e.any(rest), latch, end)
+        left = e.value(f"load <{e.width} x i1>, ptr {e.slot_place(slot)}")
+        starts = e.chosen(left, vt, f"splat ({lt} {never})", starts)
+        e.lines.append(f"  store {vt} {starts}, ptr {start_place}")
+        e.branch(e.any(e.value(f"icmp ne {vt} {starts}, splat ({lt} {never})")), latch, end)
     else:
         e.jump(latch)
     e.start(latch)
