@@ -150,7 +150,7 @@ class Config:
     fma = Knob(_flag, True, "contract a*b+c to one rounding, the same way on every target", keyed=True)
     fast_math = Knob(_flag, False, "reassociate floating-point arithmetic: results then differ", keyed=True)
     lanes = Knob(_lane_count, 0, "SIMD lanes of the lanes shape; 0: as wide as the target", keyed=True)
-    shape = Knob(_shape, "auto", "form of CPU code where a kernel does not ask for one: auto, lanes, thread", keyed=True)
+    shape = Knob(_shape, "auto", "form of CPU code where a kernel does not say: auto, lanes, thread", keyed=True)
     opt_level = Knob(_integer(0, 3), 3, "LLVM's optimisation level", keyed=True)
     max_unroll = Knob(_integer(0, 1024), 16, "loops with at most this many constant trips are unrolled", keyed=True)
 

@@ -136,7 +136,7 @@ class Lanes(Thread):
     def precondition(self, ndim: int) -> list[str]:
         """Ends the entry: whether this launch is one that the vector code was made for."""
         self.lines = []
-        truth = self.value(f"icmp slt i64 %begin, %end")
+        truth = self.value("icmp slt i64 %begin, %end")
         for p, expected in self.dense:
             stride = self.parameter_names[p]
             truth = self.value(f"and i1 {truth}, {self.value(f'icmp eq i64 {stride}, {expected}')}")

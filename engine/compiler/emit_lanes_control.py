@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.compiler.emit_lanes import Lanes
 
 PREDICATED = 40  # a body of fewer operations runs under its mask without a branch around it
+TWICE = 300  # a body of more operations is not made a second time for when all lanes run
 ALIGNED_BODY = 400  # a loop body of more operations is not made a second time for aligned ranges
 _FREE = frozenset({"const", "slot", "get", "index", "condition"})
 _COSTS = {"div": 8, "sqrt": 10, "floordiv": 40, "mod": 40}
@@ -53,7 +54,7 @@ def _harmless(e: Lanes, op: Op) -> bool:
     if kind in ("local_load", "local_store"):
         return op.operands[1].kind == "const"
     # a load with an empty mask touches nothing
-    return kind == "load" and memory.lane_bytes(e, op) == op.type.size and memory.can_mask(e, op.type)  # type: ignore[attr-defined, arg-type]
+    return kind == "load" and e.analysis.lane_bytes(op) == op.type.size and memory.can_mask(e, op.type)  # type: ignore[attr-defined, arg-type]
 
 
 def run(e: Lanes, region: Region, mask: str) -> None:
@@ -80,11 +81,11 @@ def run(e: Lanes, region: Region, mask: str) -> None:
 
 def is_worth_twice(e: Lanes, region: Region) -> bool:
     """Large bodies with accesses to memory that a mask makes slower."""
-    if cost(region) < PREDICATED:
+    if not PREDICATED <= cost(region) <= TWICE:
         return False
     for op in region.walk():
         if op.kind in ("load", "store"):
-            by = memory.lane_bytes(e, op)
+            by = e.analysis.lane_bytes(op)
             t = op.type if op.kind == "load" else op.operands[-1].type
             if by is not None and by != 0 and (op.kind == "store" or by != t.size):  # type: ignore[attr-defined]
                 return True

@@ -3,8 +3,8 @@
     all lanes at one address        a scalar access
     lanes side by side              a vector access (planes, and arrays of scalars, at a contiguous index)
     elements side by side           full-width loads, and shuffles that pick the leaves (arrays of vectors)
-    anything else                   one access for each lane and piece of an element: pieces are up to four leaves, which a
-                                    transposition turns into vectors
+    anything else                   one access for each lane and piece of an element: pieces are up to four leaves,
+                                    which a transposition turns into vectors
 
 Accesses to leaves of one element that stand together are emitted together. Lanes that do not run must touch nothing:
 they get the address of a scratch place instead, which costs no branch. Lanes store in ascending order, as threads do.
@@ -13,12 +13,13 @@ they get the address of a scratch place instead, which costs no branch. Lanes st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.emit_thread import Thread
 from engine.compiler.ir import Op, Region
 from engine.compiler.types import LocalArray, Scalar
+from engine.compiler.uniform import constant_stride
 
 if TYPE_CHECKING:
     from engine.compiler.emit_lanes import Lanes
@@ -29,7 +30,14 @@ PIECE = 4  # leaves of four bytes that one access takes
 # which accesses go together
 
 
-def group(e: Lanes, region: Region) -> None:
+class Grouping(Protocol):
+    """What remembers groups: the emitter, and the cost model."""
+
+    groups: dict[Op, list[Op]]
+    grouped: set[Op]
+
+
+def group(e: Grouping, region: Region) -> None:
     """Notes the groups of a region: loads with the first of them, stores with the last."""
     loads: dict[tuple[Op, ...], list[Op]] = {}
     stores: list[Op] = []
@@ -53,7 +61,7 @@ def group(e: Lanes, region: Region) -> None:
     _close(e, loads)
 
 
-def _close(e: Lanes, loads: dict[tuple[Op, ...], list[Op]]) -> None:
+def _close(e: Grouping, loads: dict[tuple[Op, ...], list[Op]]) -> None:
     for ops in loads.values():
         e.groups[ops[0]] = ops
         e.grouped.update(ops[1:])
@@ -63,32 +71,6 @@ def _close(e: Lanes, loads: dict[tuple[Op, ...], list[Op]]) -> None:
 # addresses
 
 
-def constant_stride(e: Lanes, v: Op) -> int | None:
-    """A stride in bytes that is known while compiling."""
-    value = v.attrs.get("value") if v.kind == "const" else v.attrs.get("dense")
-    return value
-
-
-def lane_bytes(e: Lanes, op: Op) -> int | None:
-    """Bytes from the address of a lane to the next lane's; None where that is not a constant."""
-    n = op.attrs["ndim"]
-    total = e.stride(op.operands[0])
-    for index, by in zip(op.operands[1 : 1 + n], op.operands[1 + n : 1 + 2 * n], strict=True):
-        step = e.stride(index)
-        if step == 0 and e.stride(by) == 0:
-            continue
-        size = constant_stride(e, by)
-        if total is None or step is None or size is None:
-            return None
-        total += step * size
-    return total
-
-
-def is_whole(e: Lanes, op: Op) -> bool:
-    """Whether the lanes access neighbouring elements of a dense dimension, with no element between."""
-    return [e.stride(v) for v in op.operands[: 1 + op.attrs["ndim"]]] == [0] * op.attrs["ndim"] + [1]
-
-
 def first_place(e: Lanes, op: Op) -> str:
     """Address of lane 0's element. Not `inbounds`: lane 0 may be one that does not run."""
     n = op.attrs["ndim"]
@@ -96,12 +78,13 @@ def first_place(e: Lanes, op: Op) -> str:
     for index, by in zip(op.operands[1 : 1 + n], op.operands[1 + n : 1 + 2 * n], strict=True):
         term = e.value(f"mul i64 {e.wide(index)}, {e.names[by]}")
         total = e.value(f"add i64 {total}, {term}") if total else term
-    return e.value(f"getelementptr i8, ptr {e.names[op.operands[0]]}, i64 {total}") if total else e.names[op.operands[0]]
+    base = e.names[op.operands[0]]
+    return e.value(f"getelementptr i8, ptr {base}, i64 {total}") if total else base
 
 
 def lane_places(e: Lanes, op: Op, reach: int) -> list[str]:
     """Address of each lane's element; lanes that do not run get a scratch place of `reach` bytes."""
-    by = lane_bytes(e, op)
+    by = e.analysis.lane_bytes(op)
     if by is not None and not e.mask:
         first = first_place(e, op)
         return [e.value(f"getelementptr i8, ptr {first}, i64 {by * lane}") for lane in range(e.width)]
@@ -124,7 +107,7 @@ def place_vector(e: Lanes, op: Op) -> str:
             term = e.value(f"mul i64 {e.wide(index)}, {e.names[by]}")
             base = e.value(f"getelementptr i8, ptr {base}, i64 {term}")
             continue
-        size = constant_stride(e, by)
+        size = constant_stride(by)
         factor = f"splat (i64 {size})" if size is not None else e.vector(by)
         term = e.value(f"mul {vt} {wide_index(e, index)}, {factor}")
         total = e.value(f"add {vt} {total}, {term}") if total else term
@@ -168,7 +151,7 @@ def load(e: Lanes, op: Op) -> None:
     if op in e.grouped:
         return
     ops = e.groups.get(op, [op])
-    by = lane_bytes(e, op)
+    by = e.analysis.lane_bytes(op)
     if e.stride(op) == 0:
         for one in ops:
             Thread.load(e, one)
@@ -213,7 +196,7 @@ def is_interleaved(e: Lanes, ops: Sequence[Op], by: int) -> bool:
     """Whether full-width accesses pay: neighbouring elements of two or three equally wide leaves."""
     size = ops[0].type.size  # type: ignore[attr-defined]
     same = all(op.type.size == size and op.type.kind != "b" and op.attrs["offset"] % size == 0 for op in ops)  # type: ignore[attr-defined]
-    return same and by in (2 * size, 3 * size) and is_whole(e, ops[0])
+    return same and by in (2 * size, 3 * size) and e.analysis.is_whole(ops[0])
 
 
 def load_interleaved(e: Lanes, ops: Sequence[Op], by: int) -> None:
@@ -230,7 +213,7 @@ def load_interleaved(e: Lanes, ops: Sequence[Op], by: int) -> None:
         e.vectors[op] = e.value(f"shufflevector {vt} {wholes[lt]}, {vt} poison, <{w} x i32> {picks}")
 
 
-def indices(numbers) -> str:  # type: ignore[no-untyped-def]
+def indices(numbers) -> str:
     return f"<{', '.join(f'i32 {n}' for n in numbers)}>"
 
 
@@ -263,7 +246,7 @@ def gather(e: Lanes, op: Op, scope: str) -> None:
 
 
 def pieces(ops: Sequence[Op], padded: bool) -> list[tuple[int, int, list[Op]]]:
-    """Cuts the accessed leaves into (offset, leaves taken, accesses). `padded`: 16 bytes may be read at any multiple."""
+    """Cuts the accessed leaves into (offset, leaves taken, accesses). `padded`: 16 bytes may be read at a multiple."""
     result: list[tuple[int, int, list[Op]]] = []
     for op in sorted(ops, key=lambda op: op.attrs["offset"]):
         t: Scalar = op.type  # type: ignore[assignment]
@@ -372,7 +355,7 @@ def store(e: Lanes, op: Op) -> None:
     if op in e.grouped:
         return
     ops = e.groups.get(op, [op])
-    by = lane_bytes(e, op)
+    by = e.analysis.lane_bytes(op)
     size = op.operands[-1].type.size  # type: ignore[attr-defined]
     if by == 0:
         for one in ops:
@@ -439,7 +422,7 @@ def is_filled(e: Lanes, ops: Sequence[Op], by: int) -> bool:
     return (
         t.kind != "b"  # type: ignore[attr-defined]
         and by in (2 * size, 3 * size)
-        and is_whole(e, ops[0])
+        and e.analysis.is_whole(ops[0])
         and all(op.operands[-1].type == t for op in ops)
         and sorted(op.attrs["offset"] for op in ops) == wanted
     )
@@ -598,7 +581,7 @@ def atomic(e: Lanes, op: Op) -> None:
     """Lane after lane, as threads come. Integers at one address, whose old value nobody reads, are summed up first."""
     t: Scalar = op.type  # type: ignore[assignment]
     name = op.attrs["op"]
-    if t.is_int and name in _WHOLE and op not in e.analysis.used and lane_bytes(e, op) == 0:
+    if t.is_int and name in _WHOLE and op not in e.analysis.used and e.analysis.lane_bytes(op) == 0:
         value = summed(e, op, t, name)
         place = moved(e, first_place(e, op), op.attrs["offset"])
         e.atomic_at(op, place, [value])
@@ -621,12 +604,13 @@ def atomic(e: Lanes, op: Op) -> None:
         for one in given
     ]
     result = e.atomic_at(op, moved(e, place, op.attrs["offset"]), values)
-    e.lines.append(f"  store {lt} {result}, ptr {e.value(f'getelementptr {lt}, ptr {old}, i64 {lane}')}, align {t.size}")
+    place = e.value(f"getelementptr {lt}, ptr {old}, i64 {lane}")
+    e.lines.append(f"  store {lt} {result}, ptr {place}, align {t.size}")
     finish()
     e.vectors[op] = e.value(f"load {vt}, ptr {old}, align {t.size}")
 
 
-def each_lane(e: Lanes):  # type: ignore[no-untyped-def]
+def each_lane(e: Lanes):
     """Opens a loop over the lanes that run, in ascending order: (lane as i64, function that closes the loop)."""
     w = e.width
     first = e.value(f"zext i{w} {e.bits(e.mask)} to i64") if e.mask else str((1 << w) - 1)

@@ -5,8 +5,8 @@ value (uniform), c where lane l has the value of lane 0 plus c·l (affine), `VAR
 are *places*: they have a stride, too, if all that is ever written to them has it, and no lane may miss a write.
 
 A write may be missed by lanes when the control flow between it and the innermost region that holds every access to
-the place can differ between lanes (`divergent`). Only such a write needs a mask. What lies outside of that region does not
-matter: all lanes that run it run it together, and a lane that does not never reads the place.
+the place can differ between lanes (`divergent`). Only such a write needs a mask. What lies outside of that region does
+not matter: all lanes that run it run it together, and a lane that does not never reads the place.
 
 The answer is a fixpoint from the optimistic side: everything starts as "not known yet" and only ever gets worse.
 """
@@ -67,6 +67,25 @@ class Uniformity:
         """Whether some lanes that read the place later may not run this write, so that it needs a mask."""
         return not self._between[write].isdisjoint(self.divergent)
 
+    def lane_bytes(self, op: Op) -> int | None:
+        """Of an access to memory: bytes from the address of a lane to the next lane's; None where that varies."""
+        n, strides = op.attrs["ndim"], self.strides
+        total = strides[op.operands[0]]
+        for index, by in zip(op.operands[1 : 1 + n], op.operands[1 + n : 1 + 2 * n], strict=True):
+            step = strides[index]
+            if step == 0 and strides[by] == 0:
+                continue
+            size = constant_stride(by)
+            if total is None or step is None or size is None:
+                return None
+            total += step * size
+        return total
+
+    def is_whole(self, op: Op) -> bool:
+        """Whether lanes access neighbouring elements of a dense dimension, with no element between them."""
+        places = op.operands[: 1 + op.attrs["ndim"]]
+        return [self.strides[v] for v in places] == [0] * op.attrs["ndim"] + [1]
+
     # walking
 
     def _collect(self, region: Region, chain: Chain) -> None:
@@ -88,7 +107,7 @@ class Uniformity:
     def _run(self) -> None:
         strides = self.strides
         for op in self.order:
-            strides[op] = 0 if op.kind in ("const",) else UNKNOWN
+            strides[op] = 0 if op.kind == "const" else UNKNOWN
         changed = True
         while changed:
             changed = False
@@ -163,7 +182,7 @@ class Uniformity:
         return self.loop_index[op]
 
     def _for(self, op: Op) -> Stride:
-        """Lanes start together, so that the index is as affine as the start is: whether they also stop together or not."""
+        """Lanes start together, so that the index is as affine as the start is, whether they stop together or not."""
         start, step = self.strides[op.operands[0]], self.strides[op.operands[2]]
         index = op.regions[0].ops[0]
         if op in self.aligned:
@@ -196,6 +215,11 @@ class Uniformity:
         if UNKNOWN in (condition, a, b):
             return UNKNOWN
         return a if condition == 0 and a == b else VARYING
+
+
+def constant_stride(v: Op) -> int | None:
+    """An array stride in bytes that is known while compiling; the lanes shape takes arrays without gaps for granted."""
+    return v.attrs.get("value") if v.kind == "const" else v.attrs.get("dense")
 
 
 def _is_index(t: Any) -> bool:

@@ -1,13 +1,11 @@
-"""The lanes shape computes the bits of the thread shape: random programs, every width, every tail, every memory form."""
+"""The lanes shape computes the bits of the thread shape: random programs, all widths, tails and memory forms."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import engine
 from engine.compiler import types as T
 from engine.compiler.ir import Function, Op
 from engine.compiler.pipeline import Options
@@ -21,9 +19,8 @@ INTS = T.Array(T.int32)
 VEC = T.Array(T.Vector(T.int32, 3))
 ROW = T.Struct("Row", (("a", T.Vector(T.int32, 3)), ("b", T.int32), ("c", T.float32), ("d", T.int8)))
 ROWS = T.Array(ROW, 1, "rows")
-ROW_NUMPY = np.dtype(
-    {"names": ["a", "b", "c", "d"], "formats": [("i4", 3), "i4", "f4", "i1"], "offsets": [0, 12, 16, 20], "itemsize": 32}
-)
+ROW_NUMPY = np.dtype({"names": ["a", "b", "c", "d"], "formats": [("i4", 3), "i4", "f4", "i1"],
+                      "offsets": [0, 12, 16, 20], "itemsize": 32})  # fmt: skip
 THREADS = 37
 
 
@@ -46,8 +43,8 @@ class LaneWriter(Writer):
         if choice == 3:
             return b.op("extract", T.int32, b.load(vectors, self.i), index=self.number(0, 2))
         if choice == 4:
-            row = b.load(rows, self.small(7))
-            return b.op("extract", T.int32, b.op("extract", T.Vector(T.int32, 3), row, index=0), index=self.number(0, 2))
+            a = b.op("extract", T.Vector(T.int32, 3), b.load(rows, self.small(7)), index=0)
+            return b.op("extract", T.int32, a, index=self.number(0, 2))
         if choice == 5:
             f = b.op("extract", T.float32, b.load(rows, self.small(7)), index=2)
             g = b.cast(T.float32, b.get(self.variable()))
