@@ -135,6 +135,12 @@ def _lane_count(value: Any) -> int:
     return number
 
 
+def _shape(value: Any) -> str:
+    if value not in ("auto", "lanes", "thread"):
+        raise ValueError("'auto', 'lanes' or 'thread'")
+    return value
+
+
 def _folder(value: Any) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ValueError("a folder")
@@ -192,6 +198,7 @@ class Config:
     fma = Knob(_flag, True, "contract a*b+c to one rounding, the same way on every target", keyed=True)
     fast_math = Knob(_flag, False, "reassociate floating-point arithmetic: results then differ", keyed=True)
     lanes = Knob(_lane_count, 0, "SIMD lanes of the lanes shape; 0: as wide as the target", keyed=True)
+    shape = Knob(_shape, "auto", "form of CPU code where a kernel does not say: auto, lanes, thread", keyed=True)
     opt_level = Knob(_integer(0, 3), 3, "LLVM's optimisation level", keyed=True)
     max_unroll = Knob(_integer(0, 1024), 16, "loops with at most this many constant trips are unrolled", keyed=True)
     mode = Knob(_mode, "release", '"debug" keeps the assert statements of kernels', keyed=True)

@@ -17,5 +17,7 @@ def explain(kernel: Kernel, stages: tuple[str, ...] = STAGES) -> str:
     if unknown:
         raise ValueError(f"unknown stage '{unknown[0]}'; stages are {', '.join(STAGES)}")
     products = kernel.stages
-    head = f"kernel {kernel.name}: shape {kernel.shape} (one thread after the other in each chunk of the grid)"
+    decision = products.decision
+    form = f"{decision.width} threads at a time" if decision.shape == "lanes" else "one thread after the other"
+    head = f"kernel {kernel.name}: shape {decision.shape} ({form}): {'; '.join(decision.reasons)}"
     return "\n\n".join([head, *(f"== {stage} ==\n{products[stage]}" for stage in stages)])

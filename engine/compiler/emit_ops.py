@@ -21,7 +21,22 @@ LLVM_TYPES = {
 
 
 class Emitter(Protocol):
-    """What an entry needs of the emitter that calls it."""
+    """What an entry needs of the emitter that calls it.
+
+    The texts that it hands out are of scalars, or of vectors with one element for each lane: the entries serve both.
+    """
+
+    def type(self, t: Scalar) -> str:
+        """`float`, or `<8 x float>`."""
+
+    def bits_type(self, bits: int) -> str:
+        """`i32`, or `<8 x i32>`; of one bit: the type of truth values."""
+
+    def suffix(self, t: Scalar) -> str:
+        """The type in the name of an intrinsic: `f32`, or `v8f32`."""
+
+    def number(self, t: Scalar, value: Any) -> str:
+        """A constant of a type: `5`, or `splat (i32 5)`."""
 
     def value(self, text: str) -> str:
         """Appends `%new = text`; returns the new name."""
@@ -64,6 +79,8 @@ def _number(text: str) -> float | int | None:
     """The constant that an operand's text spells, or None for a run-time value."""
     if text[0] == "%":
         return None
+    if text.startswith("splat ("):
+        text = text[:-1].rpartition(" ")[2]
     if text.startswith("0x"):
         return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
     return {"true": 1, "false": 0}.get(text) if text[0] in "tf" else int(text)
@@ -73,7 +90,7 @@ def _binary(whole: str, real: str = "", unsigned: str = "") -> Entry:
     names = {"i": whole, "b": whole, "u": unsigned or whole, "f": real}
 
     def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
-        return e.value(f"{names[t.kind]} {LLVM_TYPES[t.name]} {v[0]}, {v[1]}")
+        return e.value(f"{names[t.kind]} {e.type(t)} {v[0]}, {v[1]}")
 
     return emit
 
@@ -84,40 +101,47 @@ def _compare(whole: str, real: str, unsigned: str = "") -> Entry:
 
 def _float_call(name: str, arity: int) -> Entry:
     def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
-        lt = LLVM_TYPES[t.name]
-        return e.intrinsic(f"llvm.{name}.f{t.bits}", lt, *[f"{lt} {x}" for x in v[:arity]])
+        lt = e.type(t)
+        return e.intrinsic(f"llvm.{name}.{e.suffix(t)}", lt, *[f"{lt} {x}" for x in v[:arity]])
 
     return emit
 
 
 def _negate(e: Emitter, t: Scalar, v: list[str]) -> str:
-    lt = LLVM_TYPES[t.name]
-    return e.value(f"fneg {lt} {v[0]}" if t.is_float else f"sub {lt} 0, {v[0]}")
+    lt = e.type(t)
+    return e.value(f"fneg {lt} {v[0]}" if t.is_float else f"sub {lt} {e.number(t, 0)}, {v[0]}")
 
 
 def _absolute(e: Emitter, t: Scalar, v: list[str]) -> str:
     if t.is_float:
         return _float_call("fabs", 1)(e, t, v)
-    lt = LLVM_TYPES[t.name]
-    return e.intrinsic(f"llvm.abs.{lt}", lt, f"{lt} {v[0]}", "i1 false")
+    lt = e.type(t)
+    return e.intrinsic(f"llvm.abs.{e.suffix(t)}", lt, f"{lt} {v[0]}", "i1 false")
+
+
+def _ones(t: Scalar) -> int:
+    return -1 if t.kind == "i" else t.range[1]
 
 
 def _not(e: Emitter, t: Scalar, v: list[str]) -> str:
-    return e.value(f"xor {LLVM_TYPES[t.name]} {v[0]}, {'true' if t.kind == 'b' else '-1'}")
+    return e.value(f"xor {e.type(t)} {v[0]}, {e.number(t, True if t.kind == 'b' else _ones(t))}")
 
 
 def _count_bits(name: str, *extra: str) -> Entry:
     def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
-        lt = LLVM_TYPES[t.name]
-        return e.intrinsic(f"llvm.{name}.{lt}", lt, f"{lt} {v[0]}", *extra)
+        lt = e.type(t)
+        return e.intrinsic(f"llvm.{name}.{e.suffix(t)}", lt, f"{lt} {v[0]}", *extra)
 
     return emit
 
 
 def _shift(signed: str, unsigned: str) -> Entry:
     def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
-        lt, count = LLVM_TYPES[t.name], _number(v[1])
-        masked = str(int(count) & (t.bits - 1)) if count is not None else e.value(f"and {lt} {v[1]}, {t.bits - 1}")
+        lt, count = e.type(t), _number(v[1])
+        if count is not None:
+            masked = e.number(t, int(count) & (t.bits - 1))
+        else:
+            masked = e.value(f"and {lt} {v[1]}, {e.number(t, t.bits - 1)}")
         return e.value(f"{signed if t.kind == 'i' else unsigned} {lt} {v[0]}, {masked}")
 
     return emit
@@ -128,27 +152,28 @@ def _shift(signed: str, unsigned: str) -> Entry:
 
 def _safe_divisor(e: Emitter, t: Scalar, b: str) -> tuple[str, str, str]:
     """(divisor that cannot trap, truth "b is 0" or "", truth "b is -1" or ""); "" means known to be false."""
-    lt, constant = LLVM_TYPES[t.name], _number(b)
+    lt, constant = e.type(t), _number(b)
     if constant is not None and constant not in (0, -1):
         return b, "", ""
-    zero = e.value(f"icmp eq {lt} {b}, 0")
+    truth, one = e.bits_type(1), e.number(t, 1)
+    zero = e.value(f"icmp eq {lt} {b}, {e.number(t, 0)}")
     if t.kind == "u":
-        return e.value(f"select i1 {zero}, {lt} 1, {lt} {b}"), zero, ""
-    minus = e.value(f"icmp eq {lt} {b}, -1")
-    bad = e.value(f"or i1 {zero}, {minus}")
-    return e.value(f"select i1 {bad}, {lt} 1, {lt} {b}"), zero, minus
+        return e.value(f"select {truth} {zero}, {lt} {one}, {lt} {b}"), zero, ""
+    minus = e.value(f"icmp eq {lt} {b}, {e.number(t, -1)}")
+    bad = e.value(f"or {truth} {zero}, {minus}")
+    return e.value(f"select {truth} {bad}, {lt} {one}, {lt} {b}"), zero, minus
 
 
 def _finish_quotient(e: Emitter, t: Scalar, a: str, quotient: str, zero: str, minus: str) -> str:
-    lt = LLVM_TYPES[t.name]
+    lt, truth, nought = e.type(t), e.bits_type(1), e.number(t, 0)
     if minus:
-        negative = e.value(f"sub {lt} 0, {a}")  # wraps for INT_MIN
-        quotient = e.value(f"select i1 {minus}, {lt} {negative}, {lt} {quotient}")
-    return e.value(f"select i1 {zero}, {lt} 0, {lt} {quotient}") if zero else quotient
+        negative = e.value(f"sub {lt} {nought}, {a}")  # wraps for INT_MIN
+        quotient = e.value(f"select {truth} {minus}, {lt} {negative}, {lt} {quotient}")
+    return e.value(f"select {truth} {zero}, {lt} {nought}, {lt} {quotient}") if zero else quotient
 
 
 def _divide(e: Emitter, t: Scalar, v: list[str]) -> str:
-    lt = LLVM_TYPES[t.name]
+    lt = e.type(t)
     if t.is_float:
         return e.value(f"fdiv {lt} {v[0]}, {v[1]}")
     safe, zero, minus = _safe_divisor(e, t, v[1])
@@ -156,35 +181,36 @@ def _divide(e: Emitter, t: Scalar, v: list[str]) -> str:
     return _finish_quotient(e, t, v[0], quotient, zero, minus)
 
 
-def _remainder_is_opposite(e: Emitter, lt: str, remainder: str, divisor: str) -> str:
+def _remainder_is_opposite(e: Emitter, t: Scalar, remainder: str, divisor: str) -> str:
     """Whether truncation and floor differ: the remainder is not 0 and its sign is not the divisor's."""
-    nonzero = e.value(f"icmp ne {lt} {remainder}, 0")
+    lt, nought = e.type(t), e.number(t, 0)
+    nonzero = e.value(f"icmp ne {lt} {remainder}, {nought}")
     mixed = e.value(f"xor {lt} {remainder}, {divisor}")
-    opposite = e.value(f"icmp slt {lt} {mixed}, 0")
-    return e.value(f"and i1 {nonzero}, {opposite}")
+    opposite = e.value(f"icmp slt {lt} {mixed}, {nought}")
+    return e.value(f"and {e.bits_type(1)} {nonzero}, {opposite}")
 
 
 def _floor_divide(e: Emitter, t: Scalar, v: list[str]) -> str:
     if t.kind == "u":
         return _divide(e, t, v)
-    lt = LLVM_TYPES[t.name]
+    lt = e.type(t)
     safe, zero, minus = _safe_divisor(e, t, v[1])
     quotient = e.value(f"sdiv {lt} {v[0]}, {safe}")
     remainder = e.value(f"srem {lt} {v[0]}, {safe}")
-    lower = _remainder_is_opposite(e, lt, remainder, safe)
-    step = e.value(f"sext i1 {lower} to {lt}")
+    lower = _remainder_is_opposite(e, t, remainder, safe)
+    step = e.value(f"sext {e.bits_type(1)} {lower} to {lt}")
     quotient = e.value(f"add {lt} {quotient}, {step}")
     return _finish_quotient(e, t, v[0], quotient, zero, minus)
 
 
 def _modulo(e: Emitter, t: Scalar, v: list[str]) -> str:
-    lt = LLVM_TYPES[t.name]
+    lt = e.type(t)
     safe, zero, _ = _safe_divisor(e, t, v[1])  # the remainder by 1 is 0, right for -1 and 0, too
     if t.kind == "u":
         return e.value(f"urem {lt} {v[0]}, {safe}")
     remainder = e.value(f"srem {lt} {v[0]}, {safe}")
-    lower = _remainder_is_opposite(e, lt, remainder, safe)
-    step = e.value(f"select i1 {lower}, {lt} {safe}, {lt} 0")
+    lower = _remainder_is_opposite(e, t, remainder, safe)
+    step = e.value(f"select {e.bits_type(1)} {lower}, {lt} {safe}, {lt} {e.number(t, 0)}")
     return e.value(f"add {lt} {remainder}, {step}")
 
 
@@ -193,12 +219,12 @@ def _modulo(e: Emitter, t: Scalar, v: list[str]) -> str:
 
 def _chosen(test: str, e: Emitter, lt: str, a: str, b: str) -> str:
     truth = e.value(f"{test} {lt} {a}, {b}")
-    return e.value(f"select i1 {truth}, {lt} {a}, {lt} {b}")
+    return e.value(f"select {e.bits_type(1)} {truth}, {lt} {a}, {lt} {b}")
 
 
 def _select_extreme(whole: str, unsigned: str, real: str) -> Entry:
     tests = {"i": f"icmp {whole}", "u": f"icmp {unsigned}", "f": f"fcmp {real}"}
-    return lambda e, t, v: _chosen(tests[t.kind], e, LLVM_TYPES[t.name], v[0], v[1])
+    return lambda e, t, v: _chosen(tests[t.kind], e, e.type(t), v[0], v[1])
 
 
 def _extreme(name: str) -> Entry:
@@ -206,10 +232,10 @@ def _extreme(name: str) -> Entry:
     less, join = ("olt", "or") if name == "min" else ("ogt", "and")
 
     def emit(e: Emitter, t: Scalar, v: list[str]) -> str:
-        lt = LLVM_TYPES[t.name]
+        lt = e.type(t)
         if not t.is_float:
             sign = "s" if t.kind == "i" else "u"
-            return e.intrinsic(f"llvm.{sign}{name}.{lt}", lt, f"{lt} {v[0]}", f"{lt} {v[1]}")
+            return e.intrinsic(f"llvm.{sign}{name}.{e.suffix(t)}", lt, f"{lt} {v[0]}", f"{lt} {v[1]}")
         a, b = v
         if _number(a) is not None:
             a, b = b, a
@@ -218,15 +244,15 @@ def _extreme(name: str) -> Entry:
             # a zero constant of the losing sign must give way to the other zero
             gives_way = constant == 0 and (math.copysign(1.0, constant) > 0) == (name == "min")
             return _chosen(f"fcmp {less.replace('t', 'e') if gives_way else less}", e, lt, a, b)
-        it = f"i{t.bits}"
+        it, truth = e.bits_type(t.bits), e.bits_type(1)
         chosen = _chosen(f"fcmp {less}", e, lt, a, b)  # b, when a is NaN
         equal = e.value(f"fcmp oeq {lt} {a}, {b}")
         bits = [e.value(f"bitcast {lt} {x} to {it}") for x in (a, b)]
         joined = e.value(f"{join} {it} {bits[0]}, {bits[1]}")
         zero = e.value(f"bitcast {it} {joined} to {lt}")
-        chosen = e.value(f"select i1 {equal}, {lt} {zero}, {lt} {chosen}")
+        chosen = e.value(f"select {truth} {equal}, {lt} {zero}, {lt} {chosen}")
         lost = e.value(f"fcmp uno {lt} {b}, {b}")
-        return e.value(f"select i1 {lost}, {lt} {a}, {lt} {chosen}")
+        return e.value(f"select {truth} {lost}, {lt} {a}, {lt} {chosen}")
 
     return emit
 
@@ -255,17 +281,17 @@ def cast(e: Emitter, source: Scalar, to: Scalar, v: str) -> str:
     if to.name == "bfloat16":
         return _to_bfloat16(e, cast(e, source, _FLOAT32, v))
     if source.kind == "f" and source.bits == 16 and to.name != "float32":
-        v, source = e.value(f"fpext half {v} to float"), _FLOAT32
+        v, source = e.value(f"fpext {e.type(source)} {v} to {e.type(_FLOAT32)}"), _FLOAT32
     if to.name == "float16" and source.name != "float32":
         v, source = cast(e, source, _FLOAT32, v), _FLOAT32
-    a, b = LLVM_TYPES[source.name], LLVM_TYPES[to.name]
+    a, b = e.type(source), e.type(to)
     if to.kind == "b":
-        return e.value(f"fcmp une {a} {v}, {literal(source, 0.0)}" if source.is_float else f"icmp ne {a} {v}, 0")
+        return e.value(f"{'fcmp une' if source.is_float else 'icmp ne'} {a} {v}, {e.number(source, 0)}")
     if source.is_float and to.is_float:
         return e.value(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {a} {v} to {b}")
     if source.is_float:
         sign = "s" if to.kind == "i" else "u"
-        return e.intrinsic(f"llvm.fpto{sign}i.sat.{b}.f{source.bits}", b, f"{a} {v}")
+        return e.intrinsic(f"llvm.fpto{sign}i.sat.{e.suffix(to)}.{e.suffix(source)}", b, f"{a} {v}")
     if to.is_float:
         return e.value(f"{'sitofp' if source.kind == 'i' else 'uitofp'} {a} {v} to {b}")
     if to.bits == source.bits:

@@ -61,7 +61,7 @@ def emit(fn: Function, symbol: str) -> str:
     Raises `CompileError` for a feature that this shape lacks: LLVM itself would end the process.
     """
     check_features(fn)
-    return _Thread(fn).module(symbol)
+    return Thread(fn).module(symbol)
 
 
 def check_features(fn: Function) -> None:
@@ -82,7 +82,7 @@ def check_features(fn: Function) -> None:
             raise CompileError(reason, filename=fn.file or "<kernel>", lineno=line[0], offset=line[1])
 
 
-class _Thread:
+class Thread:
     def __init__(self, fn: Function):
         self.fn = fn
         self.lines: list[str] = []
@@ -103,11 +103,17 @@ class _Thread:
     # the module
 
     def module(self, symbol: str) -> str:
+        return "\n".join([*self.function(symbol), *self.declarations.values(), *self.metadata, ""])
+
+    def function(self, symbol: str, linkage: str = "") -> list[str]:
+        """The lines of the range function; `linkage` is "internal " where another function of the module calls it."""
         self.parameters()
         self.alias_scopes()
         self.thread_indices()
         self.region(self.fn.body)
-        head = [f"define void @{symbol}(ptr noalias readonly %params, i64 %begin, i64 %end) nounwind {{", "entry:"]
+        apart = " noinline" if linkage else ""
+        signature = f"{linkage}void @{symbol}(ptr noalias readonly %params, i64 %begin, i64 %end)"
+        head = [f"define {signature} nounwind{apart} {{", "entry:"]
         loop = ["  %some = icmp slt i64 %begin, %end", "  br i1 %some, label %thread, label %done", "thread:",
                 "  %i = phi i64 [ %begin, %entry ], [ %i.next, %next ]"]  # fmt: skip
         tail = [
@@ -121,8 +127,7 @@ class _Thread:
             "  ret void",
             "}",
         ]
-        tail += [*self.declarations.values(), *self.metadata]
-        return "\n".join([*head, *self.entry, *loop, *self.lines, *tail, ""])
+        return [*head, *self.entry, *loop, *self.lines, *tail]
 
     def parameters(self) -> None:
         for slot, p in zip(abi(self.fn).slots, self.fn.params, strict=True):
@@ -188,6 +193,18 @@ class _Thread:
 
     # what the entries of emit_ops use
 
+    def type(self, t: Scalar) -> str:
+        return LLVM_TYPES[t.name]
+
+    def bits_type(self, bits: int) -> str:
+        return f"i{bits}"
+
+    def suffix(self, t: Scalar) -> str:
+        return f"{'f' if t.kind == 'f' else 'i'}{t.bits}"
+
+    def number(self, t: Scalar, value: Any) -> str:
+        return literal(t, value)
+
     def new_name(self) -> str:
         self.counter += 1
         return f"%v{self.counter}"
@@ -200,7 +217,7 @@ class _Thread:
 
     def intrinsic(self, name: str, result: str, *typed: str) -> str:
         if name not in self.declarations:
-            types = ", ".join([t.split(" ", 1)[0] for t in typed])
+            types = ", ".join([t[: t.index("> ") + 1] if t[0] == "<" else t.split(" ", 1)[0] for t in typed])
             self.declarations[name] = f"declare {result} @{name}({types})"
         return self.value(f"call {result} @{name}({', '.join(typed)})")
 
@@ -264,15 +281,23 @@ class _Thread:
         return "ptr" if isinstance(t, Pointer) else LLVM_TYPES[t.name]  # type: ignore[attr-defined]
 
     def slot(self, op: Op) -> None:
-        name = self.names[op] = self.new_name()
-        self.entry.append(f"  {name} = alloca {self.register_type(op.type)}")
+        self.names[op] = self.alloca(self.register_type(op.type))
+
+    def alloca(self, memory: str) -> str:
+        """Stack memory in the entry block: LLVM makes a register of it."""
+        name = self.new_name()
+        self.entry.append(f"  {name} = alloca {memory}")
+        return name
+
+    def slot_place(self, slot: Op) -> str:
+        return self.names[slot]
 
     def get(self, op: Op) -> None:
-        self.names[op] = self.value(f"load {self.register_type(op.type)}, ptr {self.names[op.operands[0]]}")
+        self.names[op] = self.value(f"load {self.register_type(op.type)}, ptr {self.slot_place(op.operands[0])}")
 
     def set(self, op: Op) -> None:
         slot, v = op.operands
-        self.lines.append(f"  store {self.register_type(v.type)} {self.names[v]}, ptr {self.names[slot]}")
+        self.lines.append(f"  store {self.register_type(v.type)} {self.names[v]}, ptr {self.slot_place(slot)}")
 
     # text
 
@@ -385,22 +410,25 @@ class _Thread:
         self.names[op] = self.value(f"inttoptr i64 {self.names[op.operands[0]]} to ptr")
 
     def atomic(self, op: Op) -> None:
+        count = 2 if op.attrs["op"] == "cas" else 1
+        place = self.place(op, op.type)  # type: ignore[arg-type]
+        self.names[op] = self.atomic_at(op, place, [self.names[v] for v in op.operands[-count:]])
+
+    def atomic_at(self, op: Op, place: str, v: list[str]) -> str:
+        """The old value; `v` is the operand (cas: the expected value and the new one)."""
         t: Scalar = op.type  # type: ignore[assignment]
-        place, lt, name = self.place(op, t), LLVM_TYPES[t.name], op.attrs["op"]
-        v = self.names[op.operands[-1]]
+        lt, name = LLVM_TYPES[t.name], op.attrs["op"]
         if name == "cas":
-            old = self.exchange(place, t, self.names[op.operands[-2]], v)[0]
-        elif t.is_float and (name in ("min", "max") or (t.bits == 16 and name != "exch")):
-            old = self.update(place, t, v, name)
-        elif name == "exch" and t.name == "float16":
-            bits = self.value(f"bitcast half {v} to i16")
+            return self.exchange(place, t, v[0], v[1])[0]
+        if t.is_float and (name in ("min", "max") or (t.bits == 16 and name != "exch")):
+            return self.update(place, t, v[0], name)
+        if name == "exch" and t.name == "float16":
+            bits = self.value(f"bitcast half {v[0]} to i16")
             found = self.value(f"atomicrmw xchg ptr {place}, i16 {bits} monotonic, align 2")
-            old = self.value(f"bitcast i16 {found} to half")
-        else:
-            prefix = "f" if t.is_float else "u" if t.kind == "u" and name in ("min", "max") else ""
-            word = "xchg" if name == "exch" else prefix + name
-            old = self.value(f"atomicrmw {word} ptr {place}, {lt} {v} monotonic, align {t.size}")
-        self.names[op] = old
+            return self.value(f"bitcast i16 {found} to half")
+        prefix = "f" if t.is_float else "u" if t.kind == "u" and name in ("min", "max") else ""
+        word = "xchg" if name == "exch" else prefix + name
+        return self.value(f"atomicrmw {word} ptr {place}, {lt} {v[0]} monotonic, align {t.size}")
 
     def exchange(self, place: str, t: Scalar, expected: str, new: str) -> tuple[str, str]:
         """Compare and swap: (old value, whether it was exchanged). Floats compare by their bits."""
@@ -415,8 +443,7 @@ class _Thread:
     def update(self, place: str, t: Scalar, v: str, name: str) -> str:
         """Float min and max have no instruction: repeat a compare and swap until no other thread came between."""
         lt = LLVM_TYPES[t.name]
-        memory = self.new_name()
-        self.entry.append(f"  {memory} = alloca {lt}")
+        memory = self.alloca(lt)
         it = f"i{t.bits}"
         first = self.value(f"load atomic {it}, ptr {place} monotonic, align {t.size}")
         if lt != it:
@@ -461,7 +488,7 @@ class _Thread:
         if slot is None:
             self.jump(head)
         else:
-            self.branch(self.value(f"load i1, ptr {self.names[slot]}"), end, head)
+            self.branch(self.value(f"load i1, ptr {self.slot_place(slot)}"), end, head)
         if op.kind == "while":  # the back edge of a for is behind its latch
             self.lines[-1] += f", !llvm.loop {self.loop_node(self.whole)}"
 
@@ -484,13 +511,12 @@ class _Thread:
         t: Scalar = start.type  # type: ignore[assignment]
         lt, sign = LLVM_TYPES[t.name], "s" if t.kind == "i" else "u"
         by = step.attrs["value"] if step.kind == "const" else None
-        memory = self.new_name()
-        self.entry.append(f"  {memory} = alloca {lt}")
+        memory = self.alloca(lt)
         head, inside, latch, end = (self.label(name) for name in ("for", "body", "latch", "end"))
         if by in (1, -1):
             first, last = self.names[start], self.names[stop]
         else:
-            first, last = "0", self.trips(op, t)
+            first, last = "0", self.trips(t, *[self.names[v] for v in op.operands])
         self.lines.append(f"  store {lt} {first}, ptr {memory}")
         self.jump(head)
         self.start(head)
@@ -513,29 +539,28 @@ class _Thread:
         self.lines[-1] += f", !llvm.loop {self.loop_node(self.whole)}"
         self.start(end)
 
-    def trips(self, op: Op, t: Scalar) -> str:
+    def trips(self, t: Scalar, start: str, stop: str, step: str) -> str:
         """How often a range runs: ceil((stop - start) / step), 0 for a step of 0. Exact as an unsigned number."""
-        start, stop, step = (self.names[v] for v in op.operands)
-        lt, sign = LLVM_TYPES[t.name], "s" if t.kind == "i" else "u"
-        up = self.value(f"icmp {sign}gt {lt} {step}, 0")
-        low = self.value(f"select i1 {up}, {lt} {start}, {lt} {stop}")
-        high = self.value(f"select i1 {up}, {lt} {stop}, {lt} {start}")
-        width = (
-            step
-            if sign == "u"
-            else self.value(f"select i1 {up}, {lt} {step}, {lt} {self.value(f'sub {lt} 0, {step}')}")
-        )
+        lt, truth, sign = self.type(t), self.bits_type(1), "s" if t.kind == "i" else "u"
+        nought, one = self.number(t, 0), self.number(t, 1)
+        up = self.value(f"icmp {sign}gt {lt} {step}, {nought}")
+        low = self.value(f"select {truth} {up}, {lt} {start}, {lt} {stop}")
+        high = self.value(f"select {truth} {up}, {lt} {stop}, {lt} {start}")
+        width = step
+        if sign == "s":
+            negated = self.value(f"sub {lt} {nought}, {step}")
+            width = self.value(f"select {truth} {up}, {lt} {step}, {lt} {negated}")
         runs = self.value(f"icmp {sign}lt {lt} {low}, {high}")
-        nonzero = self.value(f"icmp ne {lt} {step}, 0")
-        some = self.value(f"and i1 {runs}, {nonzero}")
-        safe = self.value(f"select i1 {nonzero}, {lt} {width}, {lt} 1")
+        nonzero = self.value(f"icmp ne {lt} {step}, {nought}")
+        some = self.value(f"and {truth} {runs}, {nonzero}")
+        safe = self.value(f"select {truth} {nonzero}, {lt} {width}, {lt} {one}")
         span = self.value(f"sub {lt} {high}, {low}")
-        whole = self.value(f"udiv {lt} {self.value(f'sub {lt} {span}, 1')}, {safe}")
-        return self.value(f"select i1 {some}, {lt} {self.value(f'add {lt} {whole}, 1')}, {lt} 0")
+        whole = self.value(f"udiv {lt} {self.value(f'sub {lt} {span}, {one}')}, {safe}")
+        return self.value(f"select {truth} {some}, {lt} {self.value(f'add {lt} {whole}, {one}')}, {lt} {nought}")
 
 
-_T = _Thread
-_STRUCTURE: dict[str, Callable[[_Thread, Op], Any]] = {
+_T = Thread
+_STRUCTURE: dict[str, Callable[[Thread, Op], Any]] = {
     "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "slot": _T.slot,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,

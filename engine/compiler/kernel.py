@@ -17,6 +17,7 @@ from engine.compiler.ir import Function
 from engine.compiler.modules import Module, get_module
 from engine.compiler.pipeline import Options, compile_kernel, load_kernel
 from engine.compiler.recall import note_key, recall, remember
+from engine.compiler.shape import SHAPES
 from engine.config import config
 from engine.errors import CompileError
 
@@ -32,7 +33,7 @@ class Kernel:
     """
 
     def __init__(self, func: Callable[..., Any], key: str | None = None, module: Any = None,
-                 options: dict[str, Any] | None = None, shape: str = "thread",
+                 options: dict[str, Any] | None = None, shape: str = "auto",
                  fixed: Sequence[types.Type] | None = None, code_transformers: Sequence[ast.NodeTransformer] = ()):  # fmt: skip
         functools.update_wrapper(self, func)
         self.fn = func
@@ -128,7 +129,7 @@ class Kernel:
         with self._lock:
             found = self.instances.get(key)
             if found is None:
-                options = Options.from_config(dense)
+                options = Options.from_config(dense, self.shape)
                 found = self._recalled(arg_types, target, options) or self._made(arg_types, target, options)
                 self.instances[key] = found
             return found
@@ -173,18 +174,19 @@ OPTIONS = ("enable_backward", "fast_math", "mode", "max_unroll", "block_dim", "l
 @typing.overload
 def kernel(fn: Callable[..., Any]) -> Kernel: ...
 @typing.overload
-def kernel(*, shape: str = "thread", module: Any = None, module_options: Any = None,
+def kernel(*, shape: str = "auto", module: Any = None, module_options: Any = None,
            **options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...  # fmt: skip
-def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "thread", name: str | None = None, module: Any = None,
+def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: str | None = None, module: Any = None,
            module_options: dict[str, Any] | None = None, **options: Any) -> Any:  # fmt: skip
     """Decorator: makes a Python function launchable over a grid of threads.
 
     Every parameter needs a type annotation; `Any` takes the type of the argument. shape: the form of CPU code,
-    "thread" (one thread after the other). module: a name under which it is loaded and listed. Other options are those
+    "lanes" (a vector of threads at a time), "thread" (one after the other) or "auto" (what the cost model expects to be
+    faster); results do not depend on it. module: a name under which it is loaded and listed. Other options are those
     of Warp's decorator (`OPTIONS`). Raises TypeError for an option that does not exist.
     """
-    if shape != "thread":
-        raise ValueError(f"shape must be 'thread', got {shape!r}")
+    if shape not in SHAPES:
+        raise ValueError(f"shape must be one of {', '.join(map(repr, SHAPES))}, got {shape!r}")
     for option in options:
         if option not in OPTIONS:
             raise TypeError(f"kernel() has no option '{option}'")

@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.compiler.cache import KernelCache, digest
+from engine.compiler.emit_lanes import emit_lanes
 from engine.compiler.emit_thread import ABI, Slot, abi, emit
 from engine.compiler.inline import inline
 from engine.compiler.ir import Function, Pass
 from engine.compiler.normalize import normalize
 from engine.compiler.printer import print_function
 from engine.compiler.scalarize import scalarize
+from engine.compiler.shape import Decision, choose
 from engine.compiler.simplify import simplify
 from engine.compiler.target_host import HostTarget, host_target
 from engine.compiler.types import SCALARS, pointer
@@ -42,10 +44,13 @@ class Options:
     fma: bool = True
     opt_level: int = 3
     dense: tuple[int, ...] = ()  # array parameters whose last dimension has no gaps (see `scalarize.dense_stride`)
+    shape: str = "auto"  # "lanes", "thread", or the cost model's choice
+    lanes: int = 0  # threads per vector; 0: as many as the target has lanes of 32 bits
 
     @classmethod
-    def from_config(cls, dense: tuple[int, ...] = ()) -> Options:
-        return cls(config.fma, config.opt_level, dense)
+    def from_config(cls, dense: tuple[int, ...] = (), shape: str = "auto") -> Options:
+        """What `config` says, for a kernel that asks for `shape`."""
+        return cls(config.fma, config.opt_level, dense, config.shape if shape == "auto" else shape, config.lanes)
 
 
 @dataclass(frozen=True)
@@ -142,13 +147,18 @@ class Stages(Mapping[str, Any]):
         if level == "mir":
             return print_function(self.mir)
         if level == "llvm":
-            return emit(self.mir, symbol_of(self._name))
+            return emitted(self.mir, self._name, self.decision, self._target)
         return self._target.assembly(self["llvm"], self._options.opt_level)
 
     @functools.cached_property
     def mir(self) -> Function:
         """The MIR itself."""
         return lower(self._lower(), self._options)
+
+    @functools.cached_property
+    def decision(self) -> Decision:
+        """The shape of the code, and why."""
+        return choose(self.mir, self._options.shape, self._options.lanes or self._target.lanes)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.LEVELS)
@@ -160,6 +170,13 @@ class Stages(Mapping[str, Any]):
 def symbol_of(name: str) -> str:
     """The kernel's name in object code, so that profilers show it."""
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name) + "_range"
+
+
+def emitted(mir: Function, name: str, decision: Decision, target: HostTarget) -> str:
+    """The LLVM text of a MIR kernel in the shape decided on."""
+    if decision.shape == "lanes":
+        return emit_lanes(mir, symbol_of(name), decision.width, target.gathers)
+    return emit(mir, symbol_of(name))
 
 
 _compiled: dict[str, Compiled] = {}
@@ -181,7 +198,8 @@ def compiler_version() -> str:
     """Hash of the compiler's own source: the HIR is in the key, so only what comes after it counts."""
     folder = Path(__file__).parent
     names = ("types", "ops", "ir", "normalize", "inline", "scalarize", "simplify", "simplify_rules", "contract",
-             "emit_ops", "emit_thread", "target_host", "pipeline")  # fmt: skip
+             "emit_ops", "emit_thread", "uniform", "shape", "emit_lanes", "emit_lanes_memory", "emit_lanes_control",
+             "target_host", "pipeline")  # fmt: skip
     return digest(*[(folder / f"{name}.py").read_bytes() for name in names])
 
 
@@ -290,7 +308,7 @@ def _link(
     """From MIR to linked machine code, stored in the cache where `keep` says so."""
     symbol = symbol_of(mir.name)
     clock = time.perf_counter()
-    text = stages._known["llvm"] = emit(mir, symbol)
+    text = stages._known["llvm"] = emitted(mir, fn.name, stages.decision, target)
     times["emit"] = time.perf_counter() - clock
     clock = time.perf_counter()
     image = target.emit(text, options.opt_level)

@@ -82,6 +82,8 @@ class _Scalarizer:
             if not isinstance(p.type, Table):
                 index = p.attrs["index"]
                 self.values[p] = [self.param(index, path, t, name) for path, t in self.leaves(p.type)]
+                if isinstance(p.type, Array):
+                    self.values[p][-1].attrs["dense"] = dense_stride(p.type)  # what the last stride is, without gaps
                 if index in dense:
                     self.values[p][-1] = self.const(int64, dense_stride(p.type))
         body = self.region(self.fn.body)

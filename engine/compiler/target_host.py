@@ -157,6 +157,9 @@ class HostTarget:
         self.cpu = llvm.get_host_cpu_name()
         self.features = llvm.get_host_cpu_features().flatten()
         version = ".".join(map(str, llvm.llvm_version_info))
+        enabled = self.features.split(",")
+        self.lanes = 16 if "+avx512f" in enabled else 8 if "+avx2" in enabled else 4  # of 32 bits
+        self.gathers = "+avx512f" in enabled  # AVX2's gather instruction is no faster than loads one by one
         self.key = digest(self.triple, self.cpu, self.features, llvmlite.__version__, version)
         self._threads = threading.local()
         self._numbers = itertools.count()

@@ -19,7 +19,7 @@ N = 200_000
 def work(x: k.array(dtype=float), y: k.array(dtype=float)):
     i = k.tid()
     s = x[i]
-    for j in range(40):
+    for j in range(400):
         s = s * 0.99 + k.sqrt(s + float(j))
     y[i] = s
 

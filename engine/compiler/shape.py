@@ -1,0 +1,165 @@
+"""Chooses between the two shapes of CPU code for a kernel, from its MIR, and says why (`engine.debug.explain`).
+
+Both are given a price for one vector of threads, in about the time of one simple operation. The thread shape pays every
+operation once for each thread; the lanes shape pays vector operations, plus what lanes cost that go apart: accesses
+lane by lane, branches that some lanes only need, loops that last as long as their longest lane. The weights were fitted
+to measured kernels; they err on the side of the thread shape, which is never bad.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.compiler import emit_lanes_memory as memory
+from engine.compiler.ir import Function, Op, Region
+from engine.compiler.types import LocalArray, Scalar
+from engine.compiler.uniform import VARYING, Uniformity
+
+SHAPES = ("auto", "lanes", "thread")
+GAIN = 1.25  # how much faster the lanes shape must look to be chosen
+TRIPS = 6.0  # guessed iterations of a loop
+TAKEN = 0.75  # guessed share of threads that want a branch which varies
+LONGEST = 1.15  # iterations of the longest lane to those of the mean, where they vary
+MAX_OPS = 2000  # larger kernels would take more than a second to compile as lanes
+
+_FREE = frozenset({"const", "slot", "get", "index", "condition", "tid", "address"})
+_SLOW = {"div": 5.0, "sqrt": 6.0, "floordiv": 12.0, "mod": 12.0}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The shape, threads per vector (1 for the thread shape), and the reasons as short sentences."""
+
+    shape: str
+    width: int
+    reasons: tuple[str, ...]
+
+
+def choose(fn: Function, wanted: str, width: int) -> Decision:
+    """The shape of a MIR kernel; `wanted` is "auto" or what the user asks for."""
+    indices = {op.attrs["ndim"] for op in fn.body.walk() if op.kind == "tid"}
+    if len(indices) != 1:
+        reason = "it does not ask for its index" if not indices else "it asks for indices of several grids"
+        return Decision("thread", 1, (reason,))
+    if wanted != "auto":
+        return Decision(wanted, width if wanted == "lanes" else 1, ("asked for",))
+    prices = Prices(Uniformity(fn), width)
+    prices.region(fn.body, 1.0, 1.0)
+    return prices.decision()
+
+
+@dataclass
+class Prices:
+    """What one vector of threads costs in each shape, added up over the MIR."""
+
+    analysis: Uniformity
+    width: int
+    thread: float = 0.0
+    lanes: float = 0.0
+    groups: dict[Op, list[Op]] = field(default_factory=dict)
+    grouped: set[Op] = field(default_factory=set)
+    apart: float = 0.0  # part of `lanes` that is accesses lane by lane
+    wasted: float = 0.0  # part of `lanes` that is work for lanes that do not want it
+    ops: int = 0
+
+    def region(self, region: Region, threads: float, vectors: float, masked: bool = False) -> None:
+        """Adds a region that a thread runs `threads` times and a vector `vectors` times."""
+        memory.group(self, region)
+        for op in region.ops:
+            self.ops += 1
+            if op.regions:
+                self.structured(op, threads, vectors, masked)
+            elif op.kind not in _FREE:
+                self.thread += threads * self.width * self.of_thread(op)
+                price = self.of_lanes(op, masked)
+                self.lanes += vectors * price
+                self.wasted += max(0.0, vectors - threads) * price
+
+    def structured(self, op: Op, threads: float, vectors: float, masked: bool) -> None:
+        diverges = op in self.analysis.divergent
+        self.thread += threads * self.width
+        self.lanes += vectors * (3.0 if diverges else 1.0)
+        if op.kind == "if":
+            share = 0.5 if op.regions[1].ops else TAKEN
+            for region in op.regions:
+                self.region(region, threads * share, vectors * (0.9 if diverges else share), masked or diverges)
+            return
+        trips = known_trips(op) or TRIPS
+        for region in op.regions:
+            self.region(region, threads * trips, vectors * trips * (LONGEST if diverges else 1.0), masked or diverges)
+
+    def of_thread(self, op: Op) -> float:
+        if op.kind == "set":
+            return 0.3
+        if op.kind == "atomic":
+            return 5.0
+        return _SLOW.get(op.kind, 1.0)
+
+    def of_lanes(self, op: Op, masked: bool) -> float:
+        kind, w = op.kind, self.width
+        if kind in ("load", "store"):
+            return self.access(op, masked)
+        if kind == "atomic":
+            once = op not in self.analysis.used and self.analysis.lane_bytes(op) == 0
+            return 12.0 if once else self.lane_by_lane(12.0 * w)
+        if kind in ("local_load", "local_store"):
+            if self.analysis.strides[op.operands[1]] is VARYING:
+                return self.lane_by_lane(3.0 * w)
+            return 2.0 if masked else 1.0
+        if kind == "local":
+            return 0.25 * op.type.size if isinstance(op.type, LocalArray) else 1.0
+        if kind == "set":
+            return 1.0 if masked and self.analysis.misses(op) else 0.3
+        t = op.operands[0].type
+        if self.analysis.strides[op] is not VARYING or not isinstance(t, Scalar):
+            return 1.0
+        wide = max(t.bits, op.type.bits if isinstance(op.type, Scalar) else 0) / 32.0 * w / 8.0
+        if t.is_int and kind in ("div", "floordiv", "mod"):
+            return self.lane_by_lane(14.0 * w) if op.operands[1].kind != "const" else 8.0 * wide
+        if t.is_int and t.bits == 64 and kind == "mul":
+            return 4.0 * wide
+        return _SLOW.get(kind, 1.0) * max(wide, 0.5)
+
+    def lane_by_lane(self, price: float) -> float:
+        self.apart += price
+        return price
+
+    def access(self, op: Op, masked: bool) -> float:
+        """A group of accesses that are emitted together, priced at its leader."""
+        if op in self.grouped:
+            return 0.0
+        ops = self.groups.get(op, [op])
+        by, w = self.analysis.lane_bytes(op), self.width
+        t = op.type if op.kind == "load" else op.operands[-1].type
+        assert isinstance(t, Scalar)
+        if by == 0:
+            return float(len(ops))
+        if by == t.size:
+            return (3.0 if masked and op.kind == "store" else 1.2) * len(ops)
+        if by is not None and not masked and by in (2 * t.size, 3 * t.size) and self.analysis.is_whole(op):
+            return 3.0 * len(ops)
+        address = 0.0 if by is not None and not masked else 1.5 * w
+        pieces = memory.pieces(ops, True) if op.kind == "load" else [(0, len(run), run) for run in memory.runs(ops)]
+        each = sum(2.0 * w if len(leaves) == 1 else 1.2 * w + 8.0 for _, _, leaves in pieces)
+        return self.lane_by_lane(address + each)
+
+    def decision(self) -> Decision:
+        ratio = self.thread / max(self.lanes, 1e-9)
+        reasons = [f"lanes look {ratio:.1f} times as fast"]
+        if self.apart > 0.2 * self.lanes:
+            reasons.append(f"{self.apart / self.lanes:.0%} of their work is memory accessed lane by lane")
+        if self.wasted > 0.2 * self.lanes:
+            reasons.append(f"{self.wasted / self.lanes:.0%} is for lanes that do not want it")
+        if self.ops > MAX_OPS:
+            return Decision("thread", 1, (*reasons, f"{self.ops} operations would take long to compile"))
+        if ratio < GAIN:
+            return Decision("thread", 1, tuple(reasons))
+        return Decision("lanes", self.width, tuple(reasons))
+
+
+def known_trips(op: Op) -> float | None:
+    """Iterations of a loop over constants."""
+    if op.kind != "for" or any(v.kind != "const" for v in op.operands):
+        return None
+    start, stop, step = (v.attrs["value"] for v in op.operands)
+    return float(len(range(start, stop, step))) if step else 0.0
