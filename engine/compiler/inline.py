@@ -6,6 +6,8 @@ are expanded from the outside in, so that each op of the result is made once, ho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.normalize import normalize
 from engine.compiler.types import void
@@ -105,3 +107,22 @@ class _Inliner:
         if result is not None:
             values[op] = Op("get", result.type, (slots[0],), None, (), op.loc)
             out.append(values[op])
+
+
+def without_customs(fn: Function) -> Function:
+    """MIR in which the bodies of `custom` ops stand in their place: what is computed, without how it is derived."""
+    if not any(op.kind == "custom" for op in fn.body.walk()):
+        return fn
+    return replace(fn, body=_without_customs(fn.body))
+
+
+def _without_customs(region: Region) -> Region:
+    out: list[Op] = []
+    for op in region.ops:
+        if op.kind == "custom":
+            out += _without_customs(op.regions[0]).ops
+        elif op.regions:
+            out.append(Op(op.kind, op.type, op.operands, op.attrs, tuple(map(_without_customs, op.regions)), op.loc))
+        else:
+            out.append(op)
+    return Region(out)

@@ -16,14 +16,14 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.compiler.cache import KernelCache, digest
 from engine.compiler.emit_lanes import emit_lanes
 from engine.compiler.emit_thread import ABI, Slot, abi, emit
-from engine.compiler.inline import inline
+from engine.compiler.inline import inline, without_customs
 from engine.compiler.ir import Function, Pass
 from engine.compiler.normalize import normalize
 from engine.compiler.printer import print_function
@@ -147,7 +147,7 @@ class Stages(Mapping[str, Any]):
         if level == "mir":
             return print_function(self.mir)
         if level == "llvm":
-            return emitted(self.mir, self._name, self.decision, self._target)
+            return emitted(self.plain, self._name, self.decision, self._target)
         return self._target.assembly(self["llvm"], self._options.opt_level)
 
     @functools.cached_property
@@ -156,9 +156,14 @@ class Stages(Mapping[str, Any]):
         return lower(self._lower(), self._options)
 
     @functools.cached_property
+    def plain(self) -> Function:
+        """The MIR to emit: functions with gradients of their own stand in it as any other."""
+        return without_customs(self.mir)
+
+    @functools.cached_property
     def decision(self) -> Decision:
         """The shape of the code, and why."""
-        return choose(self.mir, self._options.shape, self._options.lanes or self._target.lanes)
+        return choose(self.plain, self._options.shape, self._options.lanes or self._target.lanes)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.LEVELS)
@@ -238,18 +243,21 @@ def compile_many(
     return [job.result() for job in pending]
 
 
-def compile_mir(
-    mir: Function, target: HostTarget | None = None, options: Options | None = None
-) -> Compiled:
-    """The machine code of a kernel that was made as MIR (gradients); cached under the MIR's own text."""
+def compile_mir(mir: Function, target: HostTarget | None = None, options: Options | None = None) -> Compiled:
+    """The machine code of a kernel that was made as MIR (gradients); cached under the MIR's own text.
+
+    It has the thread shape: what it records lies in a chain of blocks for each thread.
+    """
     target = target or host_target()
-    options = options or Options.from_config()
+    options = replace(options or Options.from_config(), shape="thread")
     key = digest("mir", print_function(mir), repr(options), target.key, compiler_version())
     known = _compiled.get(key) or _from_cache(lambda: mir, mir.name, target, options, key, {})
     if known is None:
         verify(mir, "mir")
+        stages = Stages(lambda: mir, mir.name, target, options)
+        stages.__dict__["mir"] = mir
         with _no_collection():
-            known = _link(mir, Stages(lambda: mir, mir.name, target, options), target, options, key, {}, keep=True)
+            known = _link(mir, stages, target, options, key, {}, keep=True)
     known.stages.__dict__["mir"] = mir
     with _lock:
         return _compiled.setdefault(key, known)
@@ -308,7 +316,7 @@ def _link(
     """From MIR to linked machine code, stored in the cache where `keep` says so."""
     symbol = symbol_of(mir.name)
     clock = time.perf_counter()
-    text = stages._known["llvm"] = emitted(mir, fn.name, stages.decision, target)
+    text = stages._known["llvm"] = emitted(stages.plain, mir.name, stages.decision, target)
     times["emit"] = time.perf_counter() - clock
     clock = time.perf_counter()
     image = target.emit(text, options.opt_level)

@@ -22,6 +22,12 @@ TAKEN = 0.75  # guessed share of threads that want a branch which varies
 LONGEST = 1.15  # iterations of the longest lane to those of the mean, where they vary
 MAX_OPS = 2000  # larger kernels would take more than a second to compile as lanes
 
+# what only the thread shape has code for, with the reason
+_THREAD_ONLY = {
+    "print": "it prints", "local_pointer": "it takes addresses", "pointer_to_int": "it takes addresses",
+    "int_to_pointer": "it takes addresses",
+}  # fmt: skip
+
 _FREE = frozenset({"const", "slot", "get", "index", "condition", "tid", "address"})
 _SLOW = {"div": 5.0, "sqrt": 6.0, "floordiv": 12.0, "mod": 12.0}
 
@@ -41,6 +47,11 @@ def choose(fn: Function, wanted: str, width: int) -> Decision:
     if len(indices) != 1:
         reason = "it does not ask for its index" if not indices else "it asks for indices of several grids"
         return Decision("thread", 1, (reason,))
+    for op in fn.body.walk():
+        if op.kind in _THREAD_ONLY:
+            return Decision("thread", 1, (_THREAD_ONLY[op.kind],))
+        if isinstance(op.type, Scalar) and op.type.name == "bfloat16":
+            return Decision("thread", 1, ("it computes in bfloat16",))
     if wanted != "auto":
         return Decision(wanted, width if wanted == "lanes" else 1, ("asked for",))
     prices = Prices(Uniformity(fn), width)
