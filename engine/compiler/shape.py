@@ -61,6 +61,7 @@ class Prices:
     apart: float = 0.0  # part of `lanes` that is accesses lane by lane
     wasted: float = 0.0  # part of `lanes` that is work for lanes that do not want it
     ops: int = 0
+    times: float = 1.0  # how often the vector runs the op that is being priced
 
     def region(self, region: Region, threads: float, vectors: float, masked: bool = False) -> None:
         """Adds a region that a thread runs `threads` times and a vector `vectors` times."""
@@ -71,6 +72,7 @@ class Prices:
                 self.structured(op, threads, vectors, masked)
             elif op.kind not in _FREE:
                 self.thread += threads * self.width * self.of_thread(op)
+                self.times = vectors
                 price = self.of_lanes(op, masked)
                 self.lanes += vectors * price
                 self.wasted += max(0.0, vectors - threads) * price
@@ -121,7 +123,7 @@ class Prices:
         return _SLOW.get(kind, 1.0) * max(wide, 0.5)
 
     def lane_by_lane(self, price: float) -> float:
-        self.apart += price
+        self.apart += self.times * price
         return price
 
     def access(self, op: Op, masked: bool) -> float:
