@@ -20,7 +20,7 @@ from engine.context.threads import CHUNK_MULTIPLE, MAX_WORKERS, chunk_size, pool
 _launch_type = ctypes.CFUNCTYPE(None)
 
 # A grid whose work is less than this many nanoseconds runs on the caller: waking the workers costs about as much.
-REGION_PAYS = 15_000
+REGION_PAYS = 30_000
 # Until a kernel was timed, a thread of it is taken to cost this many nanoseconds.
 UNKNOWN_COST = 20.0
 # A kernel on the caller is timed at its first two launches and then at every 32nd: two clock readings cost 80 ns.
@@ -65,10 +65,12 @@ class CpuProgram:
         params = (ctypes.c_void_p.from_buffer(holder).value or 0) + HEADER_BYTES
         start = perf_counter_ns()
         pool.run(self._region, self.entry, params, size, workers)
-        self._learn((perf_counter_ns() - start - _REGION_COST) * workers / size)
+        # downwards only: where the processors are busy elsewhere a region waits for its workers, and a kernel that
+        # looks dear because it waited would be spread again and wait again
+        self.cost = min(self.cost, max((perf_counter_ns() - start - _REGION_COST) * workers / size, 0.0))
 
     def _learn(self, cost: float) -> None:
-        """Take over a measured cost; upwards only step by step, since a thread that had to wait looks expensive."""
+        """Take over a measured cost; upwards only step by step, since a run that was interrupted looks expensive."""
         self.cost = min(max(cost, 0.0), 2.0 * self.cost + 1.0)
 
     def bind(self, block: bytes, size: int, count: int) -> Callable[[], None]:

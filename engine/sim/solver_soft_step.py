@@ -74,30 +74,34 @@ def welded_bodies(model: Model) -> np.ndarray:
     """
     welded = np.zeros(model.count["nbody"] + 1, bool)
     welded[-1] = True  # body −1 is the world
-    parent, child, pose = model.joint_parent.numpy(), model.joint_child.numpy(), model.body_q.numpy().astype(float)
-    pose = np.vstack([pose.reshape(-1, 7), IDENTITY])
-    rigid = []
-    for j in np.flatnonzero((model.joint_type.numpy() == JointType.FIXED) & (model.joint_enabled.numpy() != 0)):
-        first = pose_multiply(pose[parent[j]], model.joint_xform_p.numpy()[j].astype(float))
-        second = pose_multiply(pose[child[j]], model.joint_xform_c.numpy()[j].astype(float))
-        apart = pose_multiply(pose_inverse(first), second)
-        if np.linalg.norm(apart[:3]) < 1e-4 and np.linalg.norm(apart[3:6]) < 1e-4:
-            rigid.append((parent[j], child[j]))
+    fixed = np.flatnonzero((model.joint_type.numpy() == JointType.FIXED) & (model.joint_enabled.numpy() != 0))
+    parent, child = model.joint_parent.numpy()[fixed], model.joint_child.numpy()[fixed]
+    pose = np.vstack([model.body_q.numpy().astype(float).reshape(-1, 7), IDENTITY])
+    first = pose_multiply(pose[parent], model.joint_xform_p.numpy()[fixed].astype(float).reshape(-1, 7))
+    second = pose_multiply(pose[child], model.joint_xform_c.numpy()[fixed].astype(float).reshape(-1, 7))
+    apart = np.abs(pose_multiply(pose_inverse(first), second)[:, :6]).max(axis=1, initial=0.0)
+    rigid = np.stack([parent, child], axis=1)[apart < 1e-4]
     grown = True
     while grown:
-        grown = False
-        for a, b in rigid:
-            if welded[a] != welded[b]:
-                welded[[a, b]] = grown = True
+        half = welded[rigid[:, 0]] != welded[rigid[:, 1]]
+        grown = bool(half.any())
+        welded[rigid[half]] = True
     return welded[:-1] & (model.body_inv_mass.numpy() > 0.0)
 
 
-def acting_dofs(model: Model) -> np.ndarray:
-    """(ndof,) bool: dofs with a drive, a limit or friction, which need rows of their own."""
+def acting_rows(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """(ndof,) bool: dofs with a drive, a limit or friction; (njoint,) bool: joints with rows about angular axes."""
     m = model
     drive = (m.joint_target_ke.numpy() > 0.0) | (m.joint_target_kd.numpy() > 0.0)
     low, high = m.joint_limit_lower.numpy(), m.joint_limit_upper.numpy()
-    return drive | (low > -joints.LIMITED) | (high < joints.LIMITED) | (m.joint_friction.numpy() > 0.0)
+    acts = drive | (low > -joints.LIMITED) | (high < joints.LIMITED) | (m.joint_friction.numpy() > 0.0)
+    linear, angular = m.joint_lin_count.numpy(), m.joint_ang_count.numpy()
+    locked = (angular < 3) & (m.joint_type.numpy() != JointType.DISTANCE)
+    turns = locked | (m.joint_cone_upper.numpy() < joints.LIMITED)
+    joint = np.repeat(np.arange(len(linear)), linear + angular)
+    place = np.arange(len(joint)) - m.joint_qd_start.numpy()[joint]
+    turns[joint[acts & (place >= linear[joint])]] = True
+    return acts, turns
 
 
 class SoftStep:
@@ -317,9 +321,12 @@ class SoftStep:
         by_color.run()
         sizes = by_color.size.numpy()
         hertz = min(self.settings.joint_hertz, self.settings.joint_rate / self.h)
-        soft = k.vec4(*softness(hertz, self.settings.joint_damping_ratio, self.h), 0.0)
-        rows = joints.JointRows({"ndof": m.count["ndof"]}, device=self._device)
-        rows.acts.assign(acting_dofs(m).astype(np.int32))
+        rate, mass_scale, impulse_scale = softness(hertz, self.settings.joint_damping_ratio, self.h)
+        soft = k.vec4(rate, mass_scale, impulse_scale, impulse_scale / mass_scale)
+        rows = joints.JointRows({"ndof": m.count["ndof"], "njoint": njoint}, device=self._device)
+        acts, turns = acting_rows(m)
+        rows.acts.assign(acts.astype(np.int32))
+        rows.turns.assign(turns.astype(np.int32))
         for color in range(COLORS):
             if sizes[color]:
                 dim = 1 if color == OVERFLOW else int(sizes[color])

@@ -20,24 +20,49 @@ from typing import Any
 from engine.compiler import lang as k
 from engine.context import make_table
 from engine.sim.coloring import slots_of
-from engine.sim.solver_soft_step_bodies import (
-    BodyFrame,
-    BodyInertia,
-    BodyMotion,
-    BodyVelocity,
-    inertia_matrix,
-    inertia_times,
-    solve33,
+from engine.sim.solver_soft_step_bodies import BodyFrame, BodyInertia, BodyMotion, BodyVelocity
+from engine.sim.solver_soft_step_joint_axes import (
+    DISTANCE,
+    JointPoses,
+    angular_dof,
+    joint_poses,
+    linear_dof,
+    locked_angular,
+    locked_linear,
+    previous_coordinate,
+)
+from engine.sim.solver_soft_step_joint_rows import (
+    JointBodies,
+    Row,
+    Turning,
+    anchor_give,
+    anchor_mass,
+    angular_axis,
+    angular_row,
+    clamp_to,
+    free_turning,
+    full_solve,
+    harmonic_mean,
+    limit_impulse,
+    linear_axis,
+    linear_row,
+    load_bodies,
+    narrowed,
+    pinned_turning,
+    projected_solve,
+    push,
+    push_along,
+    softened,
+    speed_along,
+    store_bodies,
 )
 from engine.state.model import Model
 from engine.state.schema import UNLIMITED, DriveMode, JointType
 from engine.state.tables import Control, State
 
 BALL = int(JointType.BALL)
-DISTANCE = int(JointType.DISTANCE)
 FREE = int(JointType.FREE)
 ACCELERATION = int(DriveMode.ACCELERATION)
-PI = 3.141592653589793
 LIMITED = 0.5 * UNLIMITED  # limits beyond this do not exist
 
 JointRows: Any = make_table(
@@ -46,231 +71,9 @@ JointRows: Any = make_table(
         ("target_speed", k.float32, "ndof"),  # what the drive pulls the dof's velocity to in this substep
         ("softness", k.float32, "ndof"),  # of the drive's row, 1/kg or 1/(kg·m²); 0 = no drive
         ("acts", k.int32, "ndof"),  # 1: has a drive, a limit or friction
+        ("turns", k.int32, "njoint"),  # 1: has rows about angular axes
     ],
 )
-
-
-@k.struct
-class JointPoses:
-    """Where a joint is now."""
-
-    body0: int
-    body1: int
-    q0: k.quat  # joint frame of the parent, world
-    q1: k.quat  # joint frame of the child, world
-    d: k.vec3  # from the parent's anchor to the child's, m
-    r0: k.vec3  # child's anchor from the parent's centre of mass
-    r1: k.vec3  # child's anchor from the child's centre of mass
-
-
-@k.struct
-class JointBodies:
-    """The two bodies of a joint while it is being solved."""
-
-    v0: k.vec3
-    w0: k.vec3
-    v1: k.vec3
-    w1: k.vec3
-    inv_mass0: float
-    inv_mass1: float
-    i0: BodyInertia
-    i1: BodyInertia
-
-
-@k.struct
-class Axis:
-    """Jacobian of one row: velocity = linear·(v₁ − v₀) + angular₁·ω₁ − angular₀·ω₀."""
-
-    linear: k.vec3
-    angular0: k.vec3
-    angular1: k.vec3
-
-
-@k.func
-def joint_poses(
-    m: Model,
-    frame: k.array(dtype=BodyFrame, layout="rows"),
-    motion: k.array(dtype=BodyMotion, layout="rows"),
-    joint: int,
-) -> JointPoses:
-    out = JointPoses()
-    a = m.joint_parent[joint]
-    b = m.joint_child[joint]
-    com0 = k.vec3(0.0, 0.0, 0.0)
-    com1 = k.vec3(0.0, 0.0, 0.0)
-    if a >= 0:
-        com0 = m.body_com[a]
-    else:
-        a = m.nbody
-    if b >= 0:
-        com1 = m.body_com[b]
-    else:
-        b = m.nbody
-    x0 = m.joint_xform_p[joint]
-    x1 = m.joint_xform_c[joint]
-    qa = frame[a].q
-    qb = frame[b].q
-    arm0 = k.quat_rotate(qa, x0.p - com0)
-    arm1 = k.quat_rotate(qb, x1.p - com1)
-    out.body0 = a
-    out.body1 = b
-    out.q0 = qa * x0.q
-    out.q1 = qb * x1.q
-    out.d = (frame[b].c - frame[a].c) + (motion[b].p - motion[a].p) + (arm1 - arm0)
-    out.r0 = arm0 + out.d
-    out.r1 = arm1
-    return out
-
-
-@k.func
-def load_bodies(
-    poses: JointPoses,
-    velocity: k.array(dtype=BodyVelocity, layout="rows"),
-    frame: k.array(dtype=BodyFrame, layout="rows"),
-    inertia: k.array(dtype=BodyInertia, layout="rows"),
-) -> JointBodies:
-    out = JointBodies()
-    out.v0 = velocity[poses.body0].v
-    out.w0 = velocity[poses.body0].w
-    out.v1 = velocity[poses.body1].v
-    out.w1 = velocity[poses.body1].w
-    out.inv_mass0 = frame[poses.body0].inv_mass
-    out.inv_mass1 = frame[poses.body1].inv_mass
-    out.i0 = inertia[poses.body0]
-    out.i1 = inertia[poses.body1]
-    return out
-
-
-@k.func
-def store_bodies(poses: JointPoses, bodies: JointBodies, velocity: k.array(dtype=BodyVelocity, layout="rows")):
-    if bodies.inv_mass0 > 0.0:
-        velocity[poses.body0].v = bodies.v0
-        velocity[poses.body0].w = bodies.w0
-    if bodies.inv_mass1 > 0.0:
-        velocity[poses.body1].v = bodies.v1
-        velocity[poses.body1].w = bodies.w1
-
-
-@k.func
-def push(bodies: JointBodies, linear: k.vec3, angular0: k.vec3, angular1: k.vec3) -> JointBodies:
-    """Velocities after the impulse `linear` and angular impulses on body 1, and their opposites on body 0."""
-    bodies.v0 = bodies.v0 - linear * bodies.inv_mass0
-    bodies.w0 = bodies.w0 - inertia_times(bodies.i0, angular0)
-    bodies.v1 = bodies.v1 + linear * bodies.inv_mass1
-    bodies.w1 = bodies.w1 + inertia_times(bodies.i1, angular1)
-    return bodies
-
-
-@k.func
-def push_along(bodies: JointBodies, axis: Axis, impulse: float) -> JointBodies:
-    return push(bodies, axis.linear * impulse, axis.angular0 * impulse, axis.angular1 * impulse)
-
-
-@k.func
-def speed_along(bodies: JointBodies, axis: Axis) -> float:
-    return k.dot(axis.linear, bodies.v1 - bodies.v0) + k.dot(axis.angular1, bodies.w1) - k.dot(axis.angular0, bodies.w0)
-
-
-@k.func
-def inverse_mass_along(bodies: JointBodies, axis: Axis) -> float:
-    return (
-        (bodies.inv_mass0 + bodies.inv_mass1) * k.dot(axis.linear, axis.linear)
-        + k.dot(axis.angular0, inertia_times(bodies.i0, axis.angular0))
-        + k.dot(axis.angular1, inertia_times(bodies.i1, axis.angular1))
-    )
-
-
-@k.func
-def linear_axis(poses: JointPoses, e: k.vec3) -> Axis:
-    """The row of the anchors' relative velocity along e."""
-    out = Axis()
-    out.linear = e
-    out.angular0 = k.cross(poses.r0, e)
-    out.angular1 = k.cross(poses.r1, e)
-    return out
-
-
-@k.func
-def angular_axis(e: k.vec3) -> Axis:
-    """The row of the relative angular velocity about e."""
-    out = Axis()
-    out.angular0 = e
-    out.angular1 = e
-    return out
-
-
-# -- coordinates ------------------------------------------------------------------------------------------------------
-
-
-@k.func
-def distance_direction(d: k.vec3) -> k.vec3:
-    """Unit vector along d; z where the anchors coincide."""
-    length = k.length(d)
-    if length > 1.0e-9:
-        return d * (1.0 / length)
-    return k.vec3(0.0, 0.0, 1.0)
-
-
-@k.func
-def unwrapped(angle: float, previous: float) -> float:
-    """The angle plus whole turns that is nearest to the previous one, so that a joint counts its turns."""
-    return angle + 2.0 * PI * k.floor((previous - angle) * (0.5 / PI) + 0.5)
-
-
-@k.func
-def rotation_vector(q: k.quat) -> k.vec3:
-    """Axis times angle (at most π) of a unit quaternion."""
-    v = k.vec3(q.x, q.y, q.z)
-    w = q.w
-    if w < 0.0:
-        v = -v
-        w = -w
-    s = k.length(v)
-    if s < 1.0e-6:
-        return v * 2.0
-    return v * (2.0 * k.atan2(s, w) / s)
-
-
-@k.func
-def angular_dof(m: Model, poses: JointPoses, joint: int, n: int, previous: float):
-    """(coordinate, world axis) of angular dof n of a joint.
-
-    One dof: the twist about its axis. Two: a universal joint, the first axis fixed in the parent and the second in the
-    child. Three: components of the rotation vector in the parent's joint frame.
-    """
-    first = m.joint_qd_start[joint] + m.joint_lin_count[joint]
-    axis = m.joint_axis[first + n]
-    q = k.quat_inverse(poses.q0) * poses.q1
-    count = m.joint_ang_count[joint]
-    coordinate = 0.0
-    e = k.quat_rotate(poses.q0, axis)
-    if count == 1:
-        half = k.atan2(q.x * axis.x + q.y * axis.y + q.z * axis.z, q.w)
-        coordinate = unwrapped(2.0 * half, previous)
-    elif count == 2:
-        other = m.joint_axis[first + 1 - n]
-        if n == 0:
-            seen = k.quat_rotate(q, other)
-            coordinate = unwrapped(k.atan2(k.dot(k.cross(other, seen), axis), k.dot(other, seen)), previous)
-        else:
-            e = k.quat_rotate(poses.q1, axis)
-            seen = k.quat_rotate_inv(q, other)
-            coordinate = unwrapped(-k.atan2(k.dot(k.cross(other, seen), axis), k.dot(other, seen)), previous)
-    else:
-        coordinate = k.dot(rotation_vector(q), axis)
-    return coordinate, e
-
-
-@k.func
-def linear_dof(m: Model, poses: JointPoses, joint: int, n: int):
-    """(coordinate, world axis) of linear dof n of a joint."""
-    e = distance_direction(poses.d)
-    if m.joint_type[joint] != DISTANCE:
-        e = k.quat_rotate(poses.q0, m.joint_axis[m.joint_qd_start[joint] + n])
-    return k.dot(poses.d, e), e
-
-
-# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 @k.func
@@ -292,38 +95,10 @@ def drive_row(m: Model, c: Control, rows: JointRows, dof: int, q: float, inverse
 
 
 @k.func
-def clamp_to(a: float, least: float, most: float) -> float:
-    return k.select_max(least, k.select_min(a, most))
-
-
-@k.func
-def limit_impulse(
-    gap: float,
-    speed: float,
-    old: float,
-    inverse_mass: float,
-    ke: float,
-    kd: float,
-    h: float,
-    soft: k.vec4,
-    use_bias: bool,
-) -> float:
-    """New impulse (≥ 0) of a limit that is `gap` away (< 0: passed); `speed` is that of the gap."""
-    bias = 0.0
-    mass_scale = 1.0
-    impulse_scale = 0.0
-    gamma = 0.0
-    if gap > 0.0:
-        bias = gap / h
-    elif ke > 0.0:
-        gamma = 1.0 / (h * (h * ke + kd))
-        bias = gap * ke * h * gamma
-        impulse_scale = gamma / (inverse_mass + gamma)
-    elif use_bias:
-        bias = soft.x * gap
-        mass_scale = soft.y
-        impulse_scale = soft.z
-    return k.select_max(old - mass_scale * (speed + bias) / (inverse_mass + gamma) - impulse_scale * old, 0.0)
+def push_row(s: State, bodies: JointBodies, joint: int, row: Row, impulse: float) -> JointBodies:
+    """Velocities after an impulse of a row; what the anchors carry of it is counted as theirs."""
+    s.joint_impulse_linear[joint] = s.joint_impulse_linear[joint] + row.carried * impulse
+    return push_along(bodies, row.push, impulse)
 
 
 @k.func
@@ -333,7 +108,8 @@ def solve_dof(
     c: Control,
     rows: JointRows,
     bodies: JointBodies,
-    axis: Axis,
+    row: Row,
+    joint: int,
     dof: int,
     q: float,
     h: float,
@@ -341,216 +117,150 @@ def solve_dof(
     use_bias: bool,
 ) -> JointBodies:
     """Friction, drive and limits of one dof at coordinate q."""
-    inverse_mass = inverse_mass_along(bodies, axis)
+    inverse_mass = row.inverse_mass
     if inverse_mass > 0.0:
         friction = m.joint_friction[dof]
         if friction > 0.0:
             old = s.joint_impulse_friction[dof]
-            new = clamp_to(old - speed_along(bodies, axis) / inverse_mass, -h * friction, h * friction)
+            new = clamp_to(old - speed_along(bodies, row.sense) / inverse_mass, -h * friction, h * friction)
             s.joint_impulse_friction[dof] = new
-            bodies = push_along(bodies, axis, new - old)
+            bodies = push_row(s, bodies, joint, row, new - old)
         if use_bias:
             drive_row(m, c, rows, dof, q, inverse_mass, h)
         gamma = rows.softness[dof]
         if gamma > 0.0:
             old = s.joint_impulse_drive[dof]
-            wanted = old - (speed_along(bodies, axis) - rows.target_speed[dof] + gamma * old) / (inverse_mass + gamma)
+            speed = speed_along(bodies, row.sense) - rows.target_speed[dof]
             most = h * m.joint_effort_limit[dof]
-            new = clamp_to(wanted, -most, most)
+            new = clamp_to(old - (speed + gamma * old) / (inverse_mass + gamma), -most, most)
             s.joint_impulse_drive[dof] = new
-            bodies = push_along(bodies, axis, new - old)
+            bodies = push_row(s, bodies, joint, row, new - old)
         ke = m.joint_limit_ke[dof]
         kd = m.joint_limit_kd[dof]
         lower = m.joint_limit_lower[dof]
         if lower > -LIMITED:
             old = s.joint_impulse_lower[dof]
-            speed = speed_along(bodies, axis)
+            speed = speed_along(bodies, row.sense)
             new = limit_impulse(q - lower, speed, old, inverse_mass, ke, kd, h, soft, use_bias)
             s.joint_impulse_lower[dof] = new
-            bodies = push_along(bodies, axis, new - old)
+            bodies = push_row(s, bodies, joint, row, new - old)
         upper = m.joint_limit_upper[dof]
         if upper < LIMITED:
             old = s.joint_impulse_upper[dof]
-            speed = -speed_along(bodies, axis)
+            speed = -speed_along(bodies, row.sense)
             new = -limit_impulse(upper - q, speed, -old, inverse_mass, ke, kd, h, soft, use_bias)
             s.joint_impulse_upper[dof] = new
-            bodies = push_along(bodies, axis, new - old)
+            bodies = push_row(s, bodies, joint, row, new - old)
     return bodies
 
 
 @k.func
 def solve_cone(
-    m: Model, s: State, poses: JointPoses, bodies: JointBodies, joint: int, h: float, soft: k.vec4, use_bias: bool
+    m: Model,
+    s: State,
+    poses: JointPoses,
+    turning: Turning,
+    bodies: JointBodies,
+    joint: int,
+    h: float,
+    soft: k.vec4,
+    use_bias: bool,
 ) -> JointBodies:
     """The swing limit of a ball joint: the angle between the frames' z axes stays below joint_cone_upper."""
-    most = m.joint_cone_upper[joint]
-    if most < LIMITED:
-        z0 = k.quat_rotate(poses.q0, k.vec3(0.0, 0.0, 1.0))
-        z1 = k.quat_rotate(poses.q1, k.vec3(0.0, 0.0, 1.0))
-        across = k.cross(z0, z1)
-        sine = k.length(across)
-        if sine > 1.0e-6:
-            axis = angular_axis(across * (-1.0 / sine))
-            inverse_mass = inverse_mass_along(bodies, axis)
-            if inverse_mass > 0.0:
-                gap = most - k.atan2(sine, k.dot(z0, z1))
-                old = s.joint_impulse_cone[joint]
-                speed = speed_along(bodies, axis)
-                new = limit_impulse(gap, speed, old, inverse_mass, 0.0, 0.0, h, soft, use_bias)
-                s.joint_impulse_cone[joint] = new
-                bodies = push_along(bodies, axis, new - old)
+    z0 = k.quat_rotate(poses.q0, k.vec3(0.0, 0.0, 1.0))
+    z1 = k.quat_rotate(poses.q1, k.vec3(0.0, 0.0, 1.0))
+    across = k.cross(z0, z1)
+    sine = k.length(across)
+    if sine > 1.0e-6:
+        row = angular_row(poses, turning, across * (-1.0 / sine))
+        if row.inverse_mass > 0.0:
+            gap = m.joint_cone_upper[joint] - k.atan2(sine, k.dot(z0, z1))
+            old = s.joint_impulse_cone[joint]
+            speed = speed_along(bodies, row.sense)
+            new = limit_impulse(gap, speed, old, row.inverse_mass, 0.0, 0.0, h, soft, use_bias)
+            s.joint_impulse_cone[joint] = new
+            bodies = push_row(s, bodies, joint, row, new - old)
     return bodies
 
 
 @k.func
-def without(p: k.mat33, e: k.vec3) -> k.mat33:
-    """The projector p with the direction e taken out, too."""
-    return p - k.outer(e, e)
-
-
-@k.func
-def locked_linear(m: Model, poses: JointPoses, joint: int) -> k.mat33:
-    """Projector onto the directions in which the anchors may not part; not for DISTANCE."""
-    p = k.mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-    for n in range(m.joint_lin_count[joint]):
-        p = without(p, k.quat_rotate(poses.q0, m.joint_axis[m.joint_qd_start[joint] + n]))
-    return p
-
-
-@k.func
-def locked_angular(m: Model, poses: JointPoses, joint: int):
-    """(projector, error): the axes about which the frames may not turn, and the rotation vector to be undone.
-
-    For joints with at most two angular dofs.
-    """
-    p = k.mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-    error = k.vec3(0.0, 0.0, 0.0)
-    count = m.joint_ang_count[joint]
-    first = m.joint_qd_start[joint] + m.joint_lin_count[joint]
-    if count == 0:
-        q = k.quat_inverse(poses.q0) * poses.q1
-        sign = 2.0
-        if q.w < 0.0:
-            sign = -2.0
-        error = k.quat_rotate(poses.q0, k.vec3(q.x, q.y, q.z) * sign)
-    elif count == 1:
-        e0 = k.quat_rotate(poses.q0, m.joint_axis[first])
-        p = without(p, e0)
-        error = k.cross(e0, k.quat_rotate(poses.q1, m.joint_axis[first]))
-    else:
-        e0 = k.quat_rotate(poses.q0, m.joint_axis[first])
-        e1 = k.quat_rotate(poses.q1, m.joint_axis[first + 1])
-        n = k.normalize(k.cross(e0, e1))
-        p = k.outer(n, n)
-        error = n * (-k.dot(e0, e1))
-    return p, error
-
-
-@k.func
-def widened(m: k.mat33) -> k.mat33d:
-    """The same matrix in float64."""
-    return k.mat33d(
-        k.float64(m[0, 0]), k.float64(m[0, 1]), k.float64(m[0, 2]),
-        k.float64(m[1, 0]), k.float64(m[1, 1]), k.float64(m[1, 2]),
-        k.float64(m[2, 0]), k.float64(m[2, 1]), k.float64(m[2, 2]),
-    )  # fmt: skip
-
-
-@k.func
-def full_solve(mass: k.mat33d, rhs: k.vec3) -> k.vec3:
-    """x with mass x = rhs.
-
-    In float64: a light body with a long arm (I ≪ m r²) makes the mass matrix worse than float32 can invert.
-    """
-    x = solve33(mass, k.vec3d(k.float64(rhs.x), k.float64(rhs.y), k.float64(rhs.z)))
-    return k.vec3(k.float32(x.x), k.float32(x.y), k.float32(x.z))
-
-
-@k.func
-def projected_solve(p: k.mat33, mass: k.mat33d, rhs: k.vec3) -> k.vec3:
-    """x in the range of the projector p with p mass x = p rhs."""
-    wide = widened(p)
-    scale = (mass[0, 0] + mass[1, 1] + mass[2, 2]) * k.float64(1.0 / 3.0)
-    one = k.float64(1.0)
-    system = wide @ mass @ wide
-    for i in range(3):
-        for j in range(3):
-            system[i, j] = system[i, j] - wide[i, j] * scale
-        system[i, i] = system[i, i] + one * scale
-    return p @ full_solve(system, p @ rhs)
-
-
-@k.func
-def add_lever(mass: k.mat33d, i: BodyInertia, arm: k.vec3) -> k.mat33d:
-    """mass − [r]× I⁻¹ [r]× with r = arm, i.e. plus [r]× I⁻¹ [r]×ᵀ."""
-    r = k.vec3d(k.float64(arm.x), k.float64(arm.y), k.float64(arm.z))
-    xy = k.float64(i.xy)
-    xz = k.float64(i.xz)
-    yz = k.float64(i.yz)
-    # columns of [r]× I⁻¹
-    m0 = k.cross(r, k.vec3d(k.float64(i.xx), xy, xz))
-    m1 = k.cross(r, k.vec3d(xy, k.float64(i.yy), yz))
-    m2 = k.cross(r, k.vec3d(xz, yz, k.float64(i.zz)))
-    c0 = m2 * r.y - m1 * r.z
-    c1 = m0 * r.z - m2 * r.x
-    c2 = m1 * r.x - m0 * r.y
-    return mass + k.mat33d(c0.x, c1.x, c2.x, c0.y, c1.y, c2.y, c0.z, c1.z, c2.z)
-
-
-@k.func
-def anchor_mass(bodies: JointBodies, poses: JointPoses) -> k.mat33d:
-    """Inverse effective mass of the anchors' relative velocity."""
-    total = k.float64(bodies.inv_mass0 + bodies.inv_mass1)
-    zero = k.float64(0.0)
-    mass = k.mat33d(total, zero, zero, zero, total, zero, zero, zero, total)
-    return add_lever(add_lever(mass, bodies.i0, poses.r0), bodies.i1, poses.r1)
-
-
-@k.func
-def solve_locked(
-    m: Model, s: State, poses: JointPoses, bodies: JointBodies, joint: int, soft: k.vec4, use_bias: bool
+def solve_anchor(
+    m: Model, s: State, poses: JointPoses, bodies: JointBodies, joint: int, mass: k.mat33d, soft: k.vec4, use_bias: bool
 ) -> JointBodies:
-    """The locked axes: angular ones first, so that the anchors have the last word."""
+    """Holds the anchors together along the locked linear axes; mass: anchor_mass."""
+    slip = (bodies.v1 + k.cross(bodies.w1, poses.r1)) - (bodies.v0 + k.cross(bodies.w0, poses.r0))
+    old = s.joint_impulse_linear[joint]
+    free = m.joint_lin_count[joint]
+    p = locked_linear(m, poses, joint)
+    if free > 0:
+        old = p @ old
+    wanted = slip
+    if use_bias:
+        give = anchor_give(mass, bodies.inv_mass0 + bodies.inv_mass1, soft.w)
+        wanted = slip + poses.d * soft.x + narrowed(give) @ old
+        mass = mass + give
+    change = k.vec3(0.0, 0.0, 0.0)
+    if free == 0:
+        change = -full_solve(mass, wanted)
+    else:
+        change = -projected_solve(p, mass, wanted)
+    s.joint_impulse_linear[joint] = old + change
+    return push(bodies, change, k.cross(poses.r0, change), k.cross(poses.r1, change))
+
+
+@k.func
+def solve_rotation(
+    m: Model,
+    s: State,
+    poses: JointPoses,
+    turning: Turning,
+    bodies: JointBodies,
+    joint: int,
+    soft: k.vec4,
+    use_bias: bool,
+) -> JointBodies:
+    """Keeps the frames parallel about the locked angular axes."""
+    p, error = locked_angular(m, poses, joint)
+    old = p @ s.joint_impulse_angular[joint]
     rate = 0.0
-    mass_scale = 1.0
-    impulse_scale = 0.0
+    give = 0.0
     if use_bias:
         rate = soft.x
-        mass_scale = soft.y
-        impulse_scale = soft.z
-    if m.joint_type[joint] != DISTANCE and m.joint_ang_count[joint] < 3:
-        p, error = locked_angular(m, poses, joint)
-        mass = widened(inertia_matrix(bodies.i0) + inertia_matrix(bodies.i1))
-        old = p @ s.joint_impulse_angular[joint]
-        change = projected_solve(p, mass, bodies.w1 - bodies.w0 + error * rate)
-        change = change * -mass_scale - old * impulse_scale
-        s.joint_impulse_angular[joint] = old + change
-        bodies = push(bodies, k.vec3(0.0, 0.0, 0.0), change, change)
-    free = m.joint_lin_count[joint]
-    if m.joint_type[joint] != DISTANCE and free < 3:
-        slip = (bodies.v1 + k.cross(bodies.w1, poses.r1)) - (bodies.v0 + k.cross(bodies.w0, poses.r0))
-        wanted = slip + poses.d * rate
-        mass = anchor_mass(bodies, poses)
-        old = s.joint_impulse_linear[joint]
-        change = k.vec3(0.0, 0.0, 0.0)
-        if free == 0:
-            change = full_solve(mass, wanted)
-        else:
-            p = locked_linear(m, poses, joint)
-            old = p @ old
-            change = projected_solve(p, mass, wanted)
-        change = change * -mass_scale - old * impulse_scale
-        s.joint_impulse_linear[joint] = old + change
-        bodies = push(bodies, change, k.cross(poses.r0, change), k.cross(poses.r1, change))
-    return bodies
+        give = soft.w * harmonic_mean(turning.inverse)
+    slip = bodies.w1 - bodies.w0
+    change = -projected_solve(p, softened(turning.inverse, give), slip + error * rate + old * give)
+    s.joint_impulse_angular[joint] = old + change
+    carried = turning.carried @ change
+    s.joint_impulse_linear[joint] = s.joint_impulse_linear[joint] + carried
+    return push(bodies, carried, change + k.cross(poses.r0, carried), change + k.cross(poses.r1, carried))
 
 
 @k.func
-def previous_coordinate(m: Model, s: State, joint: int, n: int) -> float:
-    """Last value of angular coordinate n where it is an angle that counts turns."""
-    if m.joint_ang_count[joint] < 3:
-        return s.joint_q[m.joint_q_start[joint] + m.joint_lin_count[joint] + n]
-    return 0.0
+def solve_turning(
+    m: Model,
+    s: State,
+    c: Control,
+    rows: JointRows,
+    poses: JointPoses,
+    turning: Turning,
+    bodies: JointBodies,
+    joint: int,
+    h: float,
+    soft: k.vec4,
+    use_bias: bool,
+) -> JointBodies:
+    """Everything about the rotation: angular dofs, cone, locked angular axes."""
+    first = m.joint_qd_start[joint] + m.joint_lin_count[joint]
+    for n in range(m.joint_ang_count[joint]):
+        if rows.acts[first + n] != 0:
+            q, e = angular_dof(m, poses, joint, n, previous_coordinate(m, s, joint, n))
+            row = angular_row(poses, turning, e)
+            bodies = solve_dof(m, s, c, rows, bodies, row, joint, first + n, q, h, soft, use_bias)
+    if m.joint_cone_upper[joint] < LIMITED:
+        bodies = solve_cone(m, s, poses, turning, bodies, joint, h, soft, use_bias)
+    if m.joint_type[joint] != DISTANCE and m.joint_ang_count[joint] < 3:
+        bodies = solve_rotation(m, s, poses, turning, bodies, joint, soft, use_bias)
+    return bodies
 
 
 @k.func
@@ -568,22 +278,29 @@ def solve_joint(
     soft: k.vec4,
     use_bias: bool,
 ):
-    """One Gauss-Seidel visit: the dofs, then the locked axes."""
+    """One Gauss-Seidel visit. A pinned joint's anchors come first, and its rotation then leaves them in peace."""
     if m.joint_enabled[joint] != 0 and m.joint_type[joint] != FREE:
         poses = joint_poses(m, frame, motion, joint)
         bodies = load_bodies(poses, velocity, frame, inertia)
-        dof = m.joint_qd_start[joint]
-        for n in range(m.joint_lin_count[joint]):
-            if rows.acts[dof + n] != 0:
-                q, e = linear_dof(m, poses, joint, n)
-                bodies = solve_dof(m, s, c, rows, bodies, linear_axis(poses, e), dof + n, q, h, soft, use_bias)
-        dof += m.joint_lin_count[joint]
-        for n in range(m.joint_ang_count[joint]):
-            if rows.acts[dof + n] != 0:
-                q, e = angular_dof(m, poses, joint, n, previous_coordinate(m, s, joint, n))
-                bodies = solve_dof(m, s, c, rows, bodies, angular_axis(e), dof + n, q, h, soft, use_bias)
-        bodies = solve_cone(m, s, poses, bodies, joint, h, soft, use_bias)
-        bodies = solve_locked(m, s, poses, bodies, joint, soft, use_bias)
+        free = m.joint_lin_count[joint]
+        if free == 0:
+            mass = anchor_mass(bodies, poses)
+            bodies = solve_anchor(m, s, poses, bodies, joint, mass, soft, use_bias)
+            if rows.turns[joint] != 0:
+                turning = pinned_turning(bodies, poses, k.inverse(mass))
+                bodies = solve_turning(m, s, c, rows, poses, turning, bodies, joint, h, soft, use_bias)
+        else:
+            first = m.joint_qd_start[joint]
+            for n in range(free):
+                if rows.acts[first + n] != 0:
+                    q, e = linear_dof(m, poses, joint, n)
+                    row = linear_row(bodies, poses, e)
+                    bodies = solve_dof(m, s, c, rows, bodies, row, joint, first + n, q, h, soft, use_bias)
+            if rows.turns[joint] != 0:
+                turning = free_turning(bodies)
+                bodies = solve_turning(m, s, c, rows, poses, turning, bodies, joint, h, soft, use_bias)
+            if m.joint_type[joint] != DISTANCE and free < 3:
+                bodies = solve_anchor(m, s, poses, bodies, joint, anchor_mass(bodies, poses), soft, use_bias)
         store_bodies(poses, bodies, velocity)
 
 

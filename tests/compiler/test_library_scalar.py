@@ -74,7 +74,7 @@ def test_float32_functions_are_within_two_ulp(name: str, rng: np.random.Generato
 @pytest.mark.parametrize("name", UNARY)
 def test_float64_functions_are_within_two_ulp(name: str, rng: np.random.Generator, device: str) -> None:
     function, (low, high) = UNARY[name]
-    x = arguments(rng, np.float64, low, high, n=150)
+    x = arguments(rng, np.float64, low, high, n=100)
     got = unary(getattr(k, name), k.float64, k.float64, device)(x)
     finite = np.isfinite(x) & (np.abs(x) < 1e18 if name in ("exp", "exp2", "expm1", "sinh", "cosh", "tanh") else True)
     if name == "cbrt":
@@ -116,6 +116,17 @@ def test_pow(dtype: Any, rng: np.random.Generator, device: str) -> None:
             error = ulp_error(got, np.array([real(mpmath.power, float(a), float(b)) for a, b in zip(x, y)], object))
     worst = int(error.argmax())
     assert error[worst] <= LIMIT, (x[worst], y[worst], got[worst])
+
+
+@pytest.mark.parametrize("t", [k.int32, k.uint8, k.int64])
+def test_whole_powers(t: Any, device: str) -> None:
+    low = -4 if t != k.uint8 else 0
+    x, n = (v.ravel().astype(t.numpy) for v in np.meshgrid(np.arange(low, 8), np.arange(low, 9)))
+    bits = t.bits
+    expected = [pow(int(a), int(b)) if b >= 0 else {1: 1, -1: (-1) ** int(-b)}.get(int(a), 0) for a, b in zip(x, n)]
+    got = binary(k.pow, (t, t), t, device)(x, n)
+    assert list(got.astype(object) % 2**bits) == [e % 2**bits for e in expected]
+    assert k.pow(3, 4) == 81
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -198,7 +209,7 @@ def test_classification_and_steps(device: str) -> None:
     assert list(unary(k.nonzero, k.float32, k.float32, device)(x[:6])) == [1, 1, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("name", ["sin", "tan", "atan", "acos", "exp", "log", "cbrt", "tanh", "log10", "expm1"])
+@pytest.mark.parametrize("name", ["sin", "acos", "exp", "log10", "cbrt"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_python_scope_gives_the_same_values(name: str, dtype: Any, rng: np.random.Generator, device: str) -> None:
     """The same source runs as Python on NumPy scalars; only the contraction to fma may differ, by an ulp or two."""

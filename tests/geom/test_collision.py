@@ -142,3 +142,12 @@ def test_motion_over_the_frame_counts_for_bounds():
     assert contacts.manifold_count.numpy()[0] == 1
     assert contacts.point_separation.numpy()[0] == pytest.approx(0.5, abs=1e-5)
     assert contacts.manifold_normal.numpy()[0] == pytest.approx([-1, 0, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("shapes", [[shape("plane")], [shape("plane"), shape("sphere", (0, 0, 0.5), radius=0.5)]])
+def test_contacts_without_any_capacity(shapes):
+    model = build(shapes)
+    contacts = model.contacts(0)
+    Collision(model).collide(model.state(), contacts, 1 / 60)
+    assert contacts.pair_count.numpy()[0] == len(shapes) - 1
+    assert contacts.manifold_count.numpy().sum() == len(shapes) - 1

@@ -231,6 +231,47 @@ def test_several_joints_on_one_body_and_a_loop():
         assert abs(angles[0] - angles[2]) < 2e-3 and abs(angles[1]) < 2e-3
 
 
+@pytest.mark.parametrize("inertia", [1e-1, 1e-2, 1e-4])
+def test_drives_and_limits_do_not_care_how_small_the_inertia_about_the_centre_is(inertia):
+    """1 kg on an arm of 1 m: a velocity drive, a position drive and a limit, each next to their exact result."""
+    b = ModelBuilder(up_axis="z", gravity=-G)
+    for options in (
+        {"axis": "z", "target_vel": 3.0, "target_kd": 1e3},
+        {"axis": "y", "target_ke": 1e3, "target_kd": 1e2},
+        {"axis": "y", "limit_upper": 0.0},
+    ):
+        body = b.add_body(xform=((1.0, 0.0, 0.0), ONE), mass=1.0, inertia=(inertia,) * 3)
+        b.add_joint_revolute(-1, body, None, ((-1.0, 0.0, 0.0), ONE), **options)
+    sim = Simulation(b.finalize(), dt=1 / 60)
+    sim.step()
+    assert sim.state.joint_qd.numpy()[0] == pytest.approx(3.0, rel=5e-3)
+    for _ in range(120):
+        sim.step()
+    assert sim.state.joint_qd.numpy()[0] == pytest.approx(3.0, rel=1e-3)
+    assert sim.state.joint_q.numpy()[1] == pytest.approx(G / 1e3, rel=1e-3)
+    assert sim.state.joint_q.numpy()[2] == pytest.approx(0.0, abs=2e-4)
+
+
+def test_a_rope_bridge_of_planks_hangs():
+    """Two ball joints at each end of each plank: redundant constraints in loops come to rest."""
+    b = ModelBuilder(up_axis="z", gravity=-G)
+    before, count = -1, 12
+    for i in range(count + 1):
+        plank = b.add_body(xform=((i + 0.5, 0.0, 0.0), ONE)) if i < count else -1
+        if plank >= 0:
+            b.add_shape_box(plank, hx=0.48, hy=0.5, hz=0.05, density=500.0, collide=False)
+        for side in (-0.5, 0.5):
+            ends = [((x, side, 0.0), ONE) for x in ((0.5, -0.5) if before >= 0 else (0.0, -0.5))]
+            ends = [((0.5, side, 0.0), ONE), ((count - 0.5, side, 0.0), ONE)] if plank < 0 else ends
+            b.add_joint_ball(before, plank, *ends)
+        before = plank
+    sim = Simulation(b.finalize(), dt=1 / 60)
+    for _ in range(600):
+        sim.step()
+    assert np.abs(sim.state.body_qd.numpy()).max() < 1.0
+    assert -3.0 < sim.state.body_q.numpy()[:, 2].min() < -0.1
+
+
 def test_a_heavy_arm_on_a_light_base_that_is_fixed_to_the_world():
     """51 kg on a base of 1 kg and 1.5e-3 kg·m²: the base stands still and the drive holds the arm at its static sag."""
     b = ModelBuilder(up_axis="z", gravity=-G)

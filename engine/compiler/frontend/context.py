@@ -16,6 +16,7 @@ from engine.compiler import ops, types
 from engine.compiler.diagnostics import compile_error, did_you_mean
 from engine.compiler.frontend.names import NameUse
 from engine.compiler.ir import Function, Location, Op, Region
+from engine.compiler.library.registry import UPDATING
 from engine.compiler.source import Source
 from engine.errors import CompileError
 
@@ -71,7 +72,9 @@ class Lowering:
         self.source = source
         self.function = function
         self.region = function.body
-        self.uses = NameUse.of(source.tree)
+        code = source.fn.__code__
+        mentioned = not UPDATING.keys().isdisjoint((*code.co_names, *code.co_freevars))
+        self.uses = NameUse.of(source.tree, UPDATING if mentioned else {})
         self.bound: dict[str, Binding] = {}
         self.slots: dict[str, Op] = {}
         self.slot_count = 0  # slots stand at the start of the body, in order of first use

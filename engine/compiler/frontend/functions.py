@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from engine.compiler import types
 from engine.compiler.frontend.context import Binding, Lowering, Several, Static, Value, literal_fits, static_type
+from engine.compiler.frontend.names import called_name
+from engine.compiler.frontend.places import place_of
 from engine.compiler.function import Func
 from engine.compiler.ir import Function, Op
 from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
@@ -51,14 +53,28 @@ def call_builtin(
             return Static(builtin(*[a.value for a in args if isinstance(a, Static)], **named))
         except (TypeError, ValueError, ArithmeticError) as error:
             raise ctx.error(node, str(error)) from None
-    for candidate in map(func_of, builtin.overloads):
+    for overload in builtin.overloads:
+        candidate = func_of(overload)
         if not _accepts_count(candidate, len(everything)):
             continue
         given = match_parameters(ctx, candidate, args, kwargs, node)
         specs = fit(candidate, given)
         if not isinstance(specs, str):
-            return emit_call(ctx, candidate, given, specs, node)
+            result = emit_call(ctx, candidate, given, specs, node)
+            return result if overload.updates is None else _update(ctx, builtin, overload.updates, result, node)
     raise ctx.error(node, f"{builtin.name}() does not take ({', '.join(_type_name(a) for a in everything)})")
+
+
+def _update(ctx: Lowering, builtin: Builtin, position: int, result: Value, node: ast.AST) -> Value:
+    """The first of the two results of a call; the second is assigned to the argument, where that is a place."""
+    assert isinstance(result, Op) and isinstance(result.type, types.Tuple) and isinstance(node, ast.Call)
+    value, new = (ctx.emit("extract", t, result, node=node, index=k) for k, t in enumerate(result.type.items))
+    if len(node.args) <= position or called_name(node) != builtin.name:
+        raise ctx.error(node, f"{builtin.name}() changes its argument: call it by that name, without keywords")
+    argument = node.args[position]
+    if isinstance(argument, ast.Name | ast.Attribute | ast.Subscript):
+        place_of(ctx, argument).write(ctx, new, node)
+    return value
 
 
 def _accepts_count(callee: Func, count: int) -> bool:

@@ -22,7 +22,8 @@ class NameUse:
     loop_targets: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, tree: ast.FunctionDef) -> NameUse:
+    def of(cls, tree: ast.FunctionDef, updating: dict[str, int]) -> NameUse:
+        """`updating`: functions that assign an argument, by name, with its position; empty where none is called."""
         use = cls()
         for arg in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
             use.assigned[arg.arg] += 1
@@ -38,6 +39,11 @@ class NameUse:
                 case ast.For(target=ast.Name(id=name)):
                     use.assigned[name] += 1
                     use.loop_targets[name] += 1
+        if updating:
+            for call in ast.walk(tree):
+                if isinstance(call, ast.Call) and called_name(call) in updating:
+                    for argument in call.args[updating[called_name(call)] :][:1]:
+                        use._target(argument)
         return use
 
     def _target(self, target: ast.expr) -> None:
@@ -59,3 +65,11 @@ class NameUse:
         if plain == 0:
             return False  # a loop variable: each iteration binds it afresh
         return self.assigned[name] > 1 or (name in self.mutated and not by_reference)
+
+
+def called_name(node: ast.Call) -> str:
+    """`f` of `f(…)` and `module.f(…)`, or ""."""
+    match node.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""

@@ -8,6 +8,7 @@ from engine.compiler.library import (
     logarithm,
     matrices,
     power,
+    random,
     remainder,
     rigid,
     rotations,
@@ -16,6 +17,6 @@ from engine.compiler.library import (
 )
 
 __all__ = [
-    "arc", "constructors", "exponential", "linear", "logarithm", "matrices", "power", "remainder", "rigid", "rotations",
-    "scalar", "trig",
+    "arc", "constructors", "exponential", "linear", "logarithm", "matrices", "power", "random", "remainder", "rigid",
+    "rotations", "scalar", "trig",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from engine.compiler.library.primitives import (
     trunc,
 )
 from engine.compiler.library.registry import builtin, library_function
-from engine.compiler.types import float32, float64, int32, int64, uint32, uint64
+from engine.compiler.types import AnyInt, float32, float64, int32, int64, uint32, uint64
 
 INFINITY, NAN = math.inf, math.nan
 
@@ -71,6 +71,22 @@ def pow_f64(x: float64, y: float64):
     whole = trunc(y) == y
     odd = whole and absolute(y) < 9007199254740992.0 and (int64(y) & 1) != 0
     return special_power(x, y, value, whole, odd)
+
+
+@builtin("pow")
+def pow_int(x: AnyInt, n: AnyInt):
+    """x multiplied n times, modulo the width; below n = 0 the whole part of the quotient."""
+    result = type(x)(1)
+    factor = x
+    if n < 0:
+        factor = x if x * x == 1 else type(x)(0)
+        n = type(n)(0) - n
+    while n > 0:
+        if (n & 1) != 0:
+            result = result * factor
+        factor = factor * factor
+        n = n >> 1
+    return result
 
 
 @library_function

@@ -20,10 +20,15 @@ Implementation = Callable[..., Any]
 
 
 class LibraryFunction:
-    """One implementation. `function` is the Python function, `patterns` the types that its parameters take."""
+    """One implementation. `function` is the Python function, `patterns` the types that its parameters take.
+
+    `updates`: position of the argument that a call in a kernel also assigns, or None. Such a function returns a pair:
+    the value of the call and the argument's new value.
+    """
 
     def __init__(self, function: Implementation):
         self.function = function
+        self.updates: int | None = None
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -53,7 +58,8 @@ class LibraryFunction:
         return all(types.matches(p, a, bound) for p, a in zip(self.patterns, arguments, strict=False))
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        return run_in_python(self.function, args, named)
+        result = run_in_python(self.function, args, named)
+        return result if self.updates is None else result[0]
 
 
 class Builtin:
@@ -114,11 +120,20 @@ def name_of(name: str) -> Builtin:
     return BUILTINS.setdefault(name, Builtin(name))
 
 
-def builtin(name: str) -> Callable[[Implementation], LibraryFunction]:
-    """Registers the decorated function as an implementation of the language's `name`; may be stacked."""
+# names whose calls assign an argument in kernels, with its position
+UPDATING: dict[str, int] = {}
+
+
+def builtin(name: str, updates: str = "") -> Callable[[Implementation], LibraryFunction]:
+    """Registers the decorated function as an implementation of the language's `name`; may be stacked.
+
+    updates: the parameter that a call assigns (see LibraryFunction).
+    """
 
     def decorate(function: Implementation) -> LibraryFunction:
         made = function if isinstance(function, LibraryFunction) else LibraryFunction(function)
+        if updates:
+            made.updates = UPDATING[name] = [p.name for p in made.parameters].index(updates)
         name_of(name).overloads.append(made)
         return made
 
