@@ -26,7 +26,7 @@ from engine.compiler import emit_ops
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.emit_thread import SLOT_BYTES, Thread, check_features
 from engine.compiler.ir import Function, Op, Region
-from engine.compiler.types import Scalar, Type, int64
+from engine.compiler.types import Pointer, Scalar, Type, int64
 from engine.compiler.uniform import VARYING, Uniformity
 
 _DIVISIONS = frozenset({"div", "floordiv", "mod"})
@@ -185,6 +185,21 @@ class Lanes(Thread):
     def number(self, t: Scalar, value: Any) -> str:
         return f"splat ({LLVM_TYPES[t.name]} {literal(t, value)})" if self.on_vectors else literal(t, value)
 
+    def quotient(self, t: Scalar, a: str, b: str) -> str:
+        """Processors have no vector division of integers. In float64 the quotient of 32-bit numbers is exact enough:
+        what separates it from the next whole number is at least 2^-32 of it, rounding moves it by 2^-53."""
+        if not self.on_vectors or t.bits != 32 or b.startswith("splat"):
+            return super().quotient(t, a, b)
+        sign, lt, wide = "u" if t.kind == "u" else "s", self.type(t), f"<{self.width} x double>"
+        x, y = (self.value(f"{sign}itofp {lt} {v} to {wide}") for v in (a, b))
+        return self.value(f"fpto{sign}i {wide} {self.value(f'fdiv {wide} {x}, {y}')} to {lt}")
+
+    def remainder(self, t: Scalar, a: str, b: str) -> str:
+        if not self.on_vectors or t.bits != 32 or b.startswith("splat"):
+            return super().remainder(t, a, b)
+        whole = self.value(f"mul {self.type(t)} {self.quotient(t, a, b)}, {b}")
+        return self.value(f"sub {self.type(t)} {a}, {whole}")
+
     # values
 
     def stride(self, v: Op) -> int | None:
@@ -210,9 +225,11 @@ class Lanes(Thread):
         name = self.splat(self.register_type(v.type), self.names[v])
         stride = self.stride(v)
         if stride:
-            lt = self.register_type(v.type)
+            pointer = isinstance(v.type, Pointer)
+            lt = "i64" if pointer else self.register_type(v.type)
             steps = ", ".join(f"{lt} {stride * lane}" for lane in range(self.width))
-            name = self.value(f"add <{self.width} x {lt}> {name}, <{steps}>")
+            how = f"getelementptr i8, <{self.width} x ptr> {name}," if pointer else f"add <{self.width} x {lt}> {name},"
+            name = self.value(f"{how} <{self.width} x i64> <{steps}>" if pointer else f"{how} <{steps}>")
         self.vectors[v] = name
         self.copies.append(v)
         return name

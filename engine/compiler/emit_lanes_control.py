@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.compiler.emit_lanes import Lanes
 
 PREDICATED = 40  # a body of fewer operations runs under its mask without a branch around it
-TWICE = 300  # a body of more operations is not made a second time for when all lanes run
+TWICE = 200  # a body of more operations is not made a second time for when all lanes run
 ALIGNED_BODY = 400  # a loop body of more operations is not made a second time for aligned ranges
 _FREE = frozenset({"const", "slot", "get", "index", "condition"})
 _COSTS = {"div": 8, "sqrt": 10, "floordiv": 40, "mod": 40}

@@ -12,7 +12,7 @@ they get the address of a scratch place instead, which costs no branch. Lanes st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from engine.compiler.emit_ops import LLVM_TYPES, literal
@@ -213,7 +213,7 @@ def load_interleaved(e: Lanes, ops: Sequence[Op], by: int) -> None:
         e.vectors[op] = e.value(f"shufflevector {vt} {wholes[lt]}, {vt} poison, <{w} x i32> {picks}")
 
 
-def indices(numbers) -> str:
+def indices(numbers: Iterable[int]) -> str:
     return f"<{', '.join(f'i32 {n}' for n in numbers)}>"
 
 
@@ -610,7 +610,7 @@ def atomic(e: Lanes, op: Op) -> None:
     e.vectors[op] = e.value(f"load {vt}, ptr {old}, align {t.size}")
 
 
-def each_lane(e: Lanes):
+def each_lane(e: Lanes) -> tuple[str, Callable[[], None]]:
     """Opens a loop over the lanes that run, in ascending order: (lane as i64, function that closes the loop)."""
     w = e.width
     first = e.value(f"zext i{w} {e.bits(e.mask)} to i64") if e.mask else str((1 << w) - 1)

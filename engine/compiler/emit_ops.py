@@ -44,6 +44,12 @@ class Emitter(Protocol):
     def intrinsic(self, name: str, result: str, *typed: str) -> str:
         """Appends a call; each of `typed` is "type operand"."""
 
+    def quotient(self, t: Scalar, a: str, b: str) -> str:
+        """a / b of integers toward zero; b is neither 0 nor -1."""
+
+    def remainder(self, t: Scalar, a: str, b: str) -> str:
+        """What `quotient` leaves, with the sign of a."""
+
 
 Entry = Callable[[Emitter, Scalar, list[str]], str]
 
@@ -177,7 +183,7 @@ def _divide(e: Emitter, t: Scalar, v: list[str]) -> str:
     if t.is_float:
         return e.value(f"fdiv {lt} {v[0]}, {v[1]}")
     safe, zero, minus = _safe_divisor(e, t, v[1])
-    quotient = e.value(f"{'udiv' if t.kind == 'u' else 'sdiv'} {lt} {v[0]}, {safe}")
+    quotient = e.quotient(t, v[0], safe)
     return _finish_quotient(e, t, v[0], quotient, zero, minus)
 
 
@@ -195,8 +201,8 @@ def _floor_divide(e: Emitter, t: Scalar, v: list[str]) -> str:
         return _divide(e, t, v)
     lt = e.type(t)
     safe, zero, minus = _safe_divisor(e, t, v[1])
-    quotient = e.value(f"sdiv {lt} {v[0]}, {safe}")
-    remainder = e.value(f"srem {lt} {v[0]}, {safe}")
+    quotient = e.quotient(t, v[0], safe)
+    remainder = e.remainder(t, v[0], safe)
     lower = _remainder_is_opposite(e, t, remainder, safe)
     step = e.value(f"sext {e.bits_type(1)} {lower} to {lt}")
     quotient = e.value(f"add {lt} {quotient}, {step}")
@@ -207,8 +213,8 @@ def _modulo(e: Emitter, t: Scalar, v: list[str]) -> str:
     lt = e.type(t)
     safe, zero, _ = _safe_divisor(e, t, v[1])  # the remainder by 1 is 0, right for -1 and 0, too
     if t.kind == "u":
-        return e.value(f"urem {lt} {v[0]}, {safe}")
-    remainder = e.value(f"srem {lt} {v[0]}, {safe}")
+        return e.remainder(t, v[0], safe)
+    remainder = e.remainder(t, v[0], safe)
     lower = _remainder_is_opposite(e, t, remainder, safe)
     step = e.value(f"select {e.bits_type(1)} {lower}, {lt} {safe}, {lt} {e.number(t, 0)}")
     return e.value(f"add {lt} {remainder}, {step}")

@@ -221,6 +221,12 @@ class Thread:
             self.declarations[name] = f"declare {result} @{name}({types})"
         return self.value(f"call {result} @{name}({', '.join(typed)})")
 
+    def quotient(self, t: Scalar, a: str, b: str) -> str:
+        return self.value(f"{'udiv' if t.kind == 'u' else 'sdiv'} {self.type(t)} {a}, {b}")
+
+    def remainder(self, t: Scalar, a: str, b: str) -> str:
+        return self.value(f"{'urem' if t.kind == 'u' else 'srem'} {self.type(t)} {a}, {b}")
+
     def label(self, name: str) -> str:
         self.labels += 1
         return f"{name}{self.labels}"

@@ -54,6 +54,9 @@ def choose(fn: Function, wanted: str, width: int) -> Decision:
             return Decision("thread", 1, ("it computes in bfloat16",))
     if wanted != "auto":
         return Decision(wanted, width if wanted == "lanes" else 1, ("asked for",))
+    size = sum(1 for _ in fn.body.walk())
+    if size > MAX_OPS:
+        return Decision("thread", 1, (f"its {size} operations would take long to compile as lanes",))
     prices = Prices(Uniformity(fn), width)
     prices.region(fn.body, 1.0, 1.0)
     return prices.decision()
@@ -71,17 +74,17 @@ class Prices:
     grouped: set[Op] = field(default_factory=set)
     apart: float = 0.0  # part of `lanes` that is accesses lane by lane
     wasted: float = 0.0  # part of `lanes` that is work for lanes that do not want it
-    ops: int = 0
+    times: float = 1.0  # how often the vector runs the op that is being priced
 
     def region(self, region: Region, threads: float, vectors: float, masked: bool = False) -> None:
         """Adds a region that a thread runs `threads` times and a vector `vectors` times."""
         memory.group(self, region)
         for op in region.ops:
-            self.ops += 1
             if op.regions:
                 self.structured(op, threads, vectors, masked)
             elif op.kind not in _FREE:
                 self.thread += threads * self.width * self.of_thread(op)
+                self.times = vectors
                 price = self.of_lanes(op, masked)
                 self.lanes += vectors * price
                 self.wasted += max(0.0, vectors - threads) * price
@@ -126,13 +129,15 @@ class Prices:
             return 1.0
         wide = max(t.bits, op.type.bits if isinstance(op.type, Scalar) else 0) / 32.0 * w / 8.0
         if t.is_int and kind in ("div", "floordiv", "mod"):
-            return self.lane_by_lane(14.0 * w) if op.operands[1].kind != "const" else 8.0 * wide
+            if t.bits == 64:
+                return self.lane_by_lane(14.0 * w)
+            return 14.0 if op.operands[1].kind != "const" else 8.0
         if t.is_int and t.bits == 64 and kind == "mul":
             return 4.0 * wide
         return _SLOW.get(kind, 1.0) * max(wide, 0.5)
 
     def lane_by_lane(self, price: float) -> float:
-        self.apart += price
+        self.apart += self.times * price
         return price
 
     def access(self, op: Op, masked: bool) -> float:
@@ -161,8 +166,6 @@ class Prices:
             reasons.append(f"{self.apart / self.lanes:.0%} of their work is memory accessed lane by lane")
         if self.wasted > 0.2 * self.lanes:
             reasons.append(f"{self.wasted / self.lanes:.0%} is for lanes that do not want it")
-        if self.ops > MAX_OPS:
-            return Decision("thread", 1, (*reasons, f"{self.ops} operations would take long to compile"))
         if ratio < GAIN:
             return Decision("thread", 1, tuple(reasons))
         return Decision("lanes", self.width, tuple(reasons))
