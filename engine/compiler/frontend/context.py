@@ -187,6 +187,9 @@ class Lowering:
         value = self.value(v, node, slot.type if slot is not None else want)
         if slot is None:
             slot = self.slots[name] = self.slot(value.type, name)
+        before = self.bound.get(name)
+        if slot.type != value.type and by_reference and before is not None and before.region is self.region:
+            slot = self.slots[name] = self.slot(value.type, name)  # the name means another array from here on
         if slot.type != value.type:
             raise self.error(node, f"'{name}' holds {slot.type!r} and cannot become {value.type!r}",
                              f"convert it: {slot.type!r}(…), or use another name")  # fmt: skip

@@ -46,7 +46,7 @@ PRODUCTS = {
     (types.Vector, types.Matrix): "mul_vec_mat", (types.Quat, types.Quat): "mul_quat_quat",
     (types.Transform, types.Transform): "mul_transform_transform",
 }  # fmt: skip
-COMPONENTWISE = (types.Vector, types.Matrix, types.Quat)
+COMPONENTWISE = (types.Vector, types.Matrix, types.Quat, types.Transform)
 
 
 @expression(ast.BinOp)
