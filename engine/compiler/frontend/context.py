@@ -302,7 +302,12 @@ def assemble(ctx: Lowering, t: types.Type, flat: Iterator[Op], node: ast.AST) ->
 
 
 def zero(ctx: Lowering, t: types.Type, node: ast.AST) -> Op:
-    """The zero value of `t`; every scalar type has its own zero."""
+    """The zero value of `t`; every scalar type has its own zero, an array has no elements."""
+    if isinstance(t, types.Array) and t.layout == "aos" and type(t) is types.Array:
+        nowhere, none = ctx.const(0, types.uint64, node), ctx.const(0, types.int32, node)
+        return ctx.emit("array_at", t, nowhere, *[none] * t.ndim, node=node)
+    if isinstance(t, types.Struct):
+        return ctx.emit("make", t, *[zero(ctx, ftype, node) for _, ftype in t.fields], node=node)
     flat = []
     for _, leaf in types.leaves(t):
         if not isinstance(leaf, types.Scalar):

@@ -136,7 +136,7 @@ def call_function(ctx: Lowering, function: LibraryFunction, args: Sequence[Value
     return emit_call(ctx, callee, given, specs, node)
 
 
-HOOKS["call"] = call_function
+HOOKS["call"], HOOKS["call func"] = call_function, call
 
 
 # functions of numbers that vectors and matrices are given to: of each component; truth values are joined
