@@ -475,6 +475,9 @@ class Reverse:
     def store(self, op: Op) -> None:
         v = op.operands[-1]
         if is_float(v.type):
+            if v in self.activity.varied and not roots(op.operands[0]):
+                raise self.error(op, "gradients do not go into an array that is stored in memory itself (in an array of "
+                                     "structs): pass it to the kernel as an argument")  # fmt: skip
             g = self.grad_access("load", op)
             if g is not None:
                 self.grad_access("store", op, self.zero(v.type))

@@ -55,6 +55,7 @@ class Footprint:
     writes: frozenset[ArrayKey]
     floats: frozenset[ArrayKey]
     flow: Flow
+    indirect: bool  # whether it reads floats through arrays that are stored in memory
 
 
 @dataclass(eq=False)
@@ -77,7 +78,7 @@ class Gradient:
 
 def footprint(kernel: Any, arg_types: tuple[types.Type, ...]) -> Footprint:
     """The footprint of a kernel for these argument types."""
-    key = ("footprint", arg_types, config.cache_key())
+    key = ("footprint", arg_types, config.revision)
     with _lock:
         made = _known.setdefault(kernel, {})
         if key not in made:
@@ -92,14 +93,16 @@ def _footprint(flow: Flow) -> Footprint:
     reads: set[ArrayKey] = set()
     writes: set[ArrayKey] = set()
     floats: set[ArrayKey] = set()
+    indirect = False
     for op, keys in accesses(flow, ("load", "store", "atomic")):
+        indirect |= op.kind == "load" and is_float(op.type) and not keys
         if op.kind != "store":
             reads |= keys
         if op.kind != "load":
             writes |= keys
         if is_float(op.operands[-1].type if op.kind == "store" else op.type):
             floats |= keys
-    return Footprint(frozenset(reads), frozenset(writes), frozenset(floats), flow)
+    return Footprint(frozenset(reads), frozenset(writes), frozenset(floats), flow, indirect)
 
 
 def gradient(kernel: Any, arg_types: tuple[types.Type, ...], demand: Demand) -> Gradient:
@@ -107,7 +110,7 @@ def gradient(kernel: Any, arg_types: tuple[types.Type, ...], demand: Demand) -> 
 
     Raises `CompileError`, with the line, for what has no exact derivative.
     """
-    key = (arg_types, demand, config.cache_key())
+    key = (arg_types, demand, config.revision)
     with _lock:
         made = _known.setdefault(kernel, {})
         if key not in made:

@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from engine.compiler.kernel import Kernel
 
 
+class _Options(dict[str, Any]):
+    """Options as they hold now; assigning one sets it for the module."""
+
+    def __init__(self, values: dict[str, Any], own: dict[str, Any]):
+        super().__init__(values)
+        self._own = own
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        self._own[name] = value
+
+
 class Module:
     """The kernels and functions that one Python module has defined."""
 
@@ -31,7 +43,7 @@ class Module:
         defaults = {"enable_backward": config.enable_backward, "fast_math": config.fast_math, "mode": config.mode,
                     "max_unroll": config.max_unroll, "block_dim": 256, "cuda_output": None, "fuse_fp": config.fma,
                     "lineinfo": config.lineinfo}  # fmt: skip
-        return {**defaults, **self._options}
+        return _Options({**defaults, **self._options}, self._options)
 
     def set_options(self, options: dict[str, Any]) -> None:
         self._options.update(options)

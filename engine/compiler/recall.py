@@ -26,7 +26,7 @@ from engine.compiler.values import StructValue, Value
 
 def note_key(func: Func, arg_types: tuple[types.Type, ...], *rest: str) -> str:
     """The name under which the note of a kernel for these argument types is kept."""
-    place = (func.fn.__module__, func.fn.__qualname__, func.source.filename, str(func.source.first_line))
+    place = (str(func.fn.__module__), func.fn.__qualname__, func.source.filename, str(func.source.first_line))
     return digest("note", *place, *map(type_text, arg_types), *rest, front_end_version())
 
 

@@ -50,7 +50,7 @@ class array(ArrayOperators):
 
     __slots__ = (
         "__weakref__", "block", "device", "differentiable", "dtype", "element", "ir_type", "plane_stride", "ptr",
-        "retain_grad", "shape", "strides", "table",
+        "retained", "shape", "strides", "table",
     )  # fmt: skip
 
     makes_arrays = True  # in kernels, too: the front end knows the class by this
@@ -64,7 +64,7 @@ class array(ArrayOperators):
     block: Block
     device: Device
     table: Callable[[], Any] | None  # weak reference to the table that this array is a field of, and moves with
-    indexed: ClassVar[Callable[[array, Any], Any]]  # makes an indexed array of an array and the lists; set by its module
+    indexed: ClassVar[Callable[[array, Any], Any]]  # makes an indexed array of an array and lists; set by its module
 
     def __init__(self, data: Any = None, dtype: Any = Any, shape: Any = None, strides: Any = None,
                  ptr: int | None = None, capacity: int | None = None, deleter: Callable[[int, int], None] | None = None,
@@ -72,11 +72,12 @@ class array(ArrayOperators):
                  ndim: int | None = None, requires_grad: bool = False, retain_grad: bool = False,
                  grad: array | None = None):  # fmt: skip
         self._build(data, dtype, shape, strides, ptr, capacity, deleter, device, copy, layout, ndim)
-        self.retain_grad = retain_grad
         if requires_grad or grad is not None:
             self.requires_grad = True
         if grad is not None:
             self.grad = grad
+        if retain_grad:
+            self.retain_grad = True
 
     def _build(self, data: Any, dtype: Any, shape: Any, strides: Any, ptr: int | None, capacity: int | None,
                deleter: Callable[[int, int], None] | None, device: Any, copy: bool, layout: str,
@@ -139,7 +140,7 @@ class array(ArrayOperators):
                     device: Device) -> None:  # fmt: skip
         self.shape, self.strides, self.ptr, self.plane_stride = shape, strides, ptr, plane_stride
         self.block, self.device, self.table = block, device, None
-        self.differentiable = self.retain_grad = False
+        self.differentiable = self.retained = False
 
     def _allocate(self, dtype: Any, shape: tuple[int, ...], layout: str, device: Device, zeroed: bool,
                   strides: Any = None) -> None:  # fmt: skip
@@ -303,7 +304,19 @@ class array(ArrayOperators):
         if value:
             gradients.ensure(self)
         else:
+            self.retained = False
             gradients.drop(self)
+
+    @property
+    def retain_grad(self) -> bool:
+        """Whether `grad` is kept when the array is an intermediate result; else the way back uses it up."""
+        return self.retained
+
+    @retain_grad.setter
+    def retain_grad(self, value: bool) -> None:
+        if value and not self.differentiable:
+            raise ValueError("retain_grad needs requires_grad=True")
+        self.retained = bool(value)
 
     @property
     def grad(self) -> array | None:
@@ -368,6 +381,9 @@ class array(ArrayOperators):
         """All elements in C order, as Python numbers or value objects."""
         inner = dtypes.numpy_element(self.element, self.layout)[1]
         flat = self.numpy().reshape(-1, *inner)
+        if isinstance(self.element, types.Scalar):
+            numbers: Values = flat.tolist()
+            return numbers
         return [dtypes.to_value(stored, self.element) for stored in flat]
 
     def __iter__(self) -> Iterator[Any]:

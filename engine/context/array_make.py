@@ -34,12 +34,14 @@ def _tracked(made: array, requires_grad: bool | None, retain_grad: bool = False,
     """`made` with gradients if they are asked for; None takes after the array `like`."""
     if requires_grad or (requires_grad is None and getattr(like, "requires_grad", False)):
         made.requires_grad = True
-    made.retain_grad = retain_grad
+    if retain_grad:
+        made.retain_grad = True
     return made
 
 
 def empty(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
-          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False,
+          n: Any = None) -> array:  # fmt: skip
     """A new array of `shape` with whatever the memory held; `strides` (bytes) leave gaps or turn the order around.
 
     requires_grad: give it a gradient. retain_grad: keep that after the backward pass, also where the array is an
@@ -50,7 +52,8 @@ def empty(shape: Any = None, dtype: Any = float, device: Any = None, layout: str
 
 
 def zeros(shape: Any = None, dtype: Any = float, device: Any = None, layout: str = "aos", strides: Any = None,
-          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False, n: Any = None) -> array:  # fmt: skip
+          pinned: bool = False, requires_grad: bool = False, retain_grad: bool = False,
+          n: Any = None) -> array:  # fmt: skip
     """A new array of `shape` with all components 0; the gradient arguments are those of `empty`."""
     made = array.allocate(dtype, n if shape is None else shape, layout, device, strides=strides)
     return _tracked(made, requires_grad, retain_grad)
@@ -118,8 +121,11 @@ def copy(dest: Source, src: Source, dest_offset: int = 0, src_offset: int = 0, c
         dest.assign(src)
         return
     count = count or src.size - src_offset
+    for what, number in (("Source offset", src_offset), ("Destination offset", dest_offset), ("Copy count", count)):
+        if number < 0:
+            raise ArgumentError(f"{what} must be non-negative, got {number}")
     for whole, offset in ((dest, dest_offset), (src, src_offset)):
-        if offset < 0 or count < 0 or offset + count > whole.size:
+        if offset + count > whole.size:
             raise ArgumentError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
     if not (_is_line(dest) and _is_line(src)):
         if not part:
@@ -151,7 +157,7 @@ def _copy_flat(dest: Source, src: Source, dest_offset: int, src_offset: int, cou
 
 
 def from_numpy(data: np.ndarray, dtype: Any = None, shape: Any = None, device: Any = None, layout: str = "aos",
-               copy: bool = True) -> array:  # fmt: skip
+               copy: bool = True, requires_grad: bool = False) -> array:  # fmt: skip
     """An array with the elements of `data`. `copy=False` shares its memory and keeps it alive.
 
     Without `dtype`, the rows of 2-d data become vectors and those of 3-d data matrices; a dtype converts. With
@@ -162,7 +168,7 @@ def from_numpy(data: np.ndarray, dtype: Any = None, shape: Any = None, device: A
         raise TypeError(f"from_numpy takes a NumPy array, got a {type(data).__name__}")
     if dtype in (None, Any):
         dtype = dtypes.elements_of(data) if copy and shape is None else data.dtype
-    return array(data, dtype, shape, device=device, copy=copy, layout=layout)
+    return array(data, dtype, shape, device=device, copy=copy, layout=layout, requires_grad=requires_grad)
 
 
 

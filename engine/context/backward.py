@@ -22,7 +22,7 @@ from engine.config import config
 from engine.context import arguments, gradients
 from engine.context.array import array
 from engine.context.device import get_device
-from engine.context.launch import launch
+from engine.context.launch import Indirect, launch
 from engine.context.table import Table
 from engine.errors import LaunchError
 
@@ -34,6 +34,19 @@ def arrays_of(value: Any, kind: types.Type, path: tuple[Any, ...] = ()) -> Itera
     elif isinstance(kind, types.Struct):
         for name, ftype in kind.fields:
             yield from arrays_of(getattr(value, name), ftype, (*path, name))
+
+
+def stored_arrays(kept: Any) -> Iterator[array]:
+    """The arrays among what a block of memory keeps alive (see `Block.kept`)."""
+    if isinstance(kept, array):
+        yield kept
+        yield from stored_arrays(kept.block.kept)
+    elif isinstance(kept, tuple | list):
+        for item in kept:
+            yield from stored_arrays(item)
+    elif isinstance(kept, StructValue):
+        for name, _ in type(kept).ir_type.fields:
+            yield from stored_arrays(getattr(kept, name))
 
 
 def with_arrays(value: Any, kind: types.Type, found: Mapping[tuple[Any, ...], Any], path: tuple[Any, ...] = ()) -> Any:
@@ -99,12 +112,20 @@ class Plan:
 
     @property
     def threads(self) -> int:
+        """Threads of the grid, at most."""
+        if isinstance(self.dim, Indirect):
+            return self.dim.capacity
         return math.prod(self.dim) if isinstance(self.dim, tuple | list) else int(self.dim)
 
     # running
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> None:
-        launch(kernel, self.dim, args, device=self.device, record_tape=False)
+        """Runs a kernel on the plan's grid, unseen by tapes: they know of the plan itself."""
+        watcher, gradients.watcher = gradients.watcher, None
+        try:
+            launch(kernel, self.dim, args, device=self.device)
+        finally:
+            gradients.watcher = watcher
 
     def forward(self) -> None:
         """Runs the launch, and saves what the way back needs."""
@@ -121,10 +142,14 @@ class Plan:
             raise LaunchError(self.kernel.name, "dim", f"at most {config.tape_limit} bytes saved for the gradient",
                               f"{total} bytes for {self.threads} threads: {where} {made.frame} bytes and more per thread",
                               "raise engine.config.tape_limit, or launch fewer threads at a time")  # fmt: skip
-        self.arena = array.allocate(types.uint8, max(total, 1), device=self.device, zeroed=False)
-        if self.offsets is None:
-            self.offsets = array.allocate(types.int64, 1, device=self.device)
-        self.launch(made.forward, [*self.args, self.arena, self.offsets])
+        self.arena = _take_arena(max(total, 1), self.device)
+        self.launch(made.forward, [*self.args, self.arena, self.offsets or _nothing(types.int64, self.device)])
+
+    def release(self) -> None:
+        """Gives the saved values up; their memory serves the next launch that saves as much."""
+        if self.arena is not None:
+            _spare[:] = [*_spare[1 - SPARE_ARENAS :], self.arena]
+            self.arena = None
 
     def _count(self, kernel: DerivedKernel, pure: bool) -> int:
         """Fills `offsets` with where each thread's bytes begin; the bytes of all."""
@@ -147,14 +172,35 @@ class Plan:
             with_arrays(v, t, {path: a for (k, path), a in found.items() if k == i})
             for i, (v, t) in enumerate(zip(self.args, self.kinds, strict=True))
         ]
-        nothing = array.allocate(types.uint8, 1, device=self.device)
-        offsets = self.offsets or array.allocate(types.int64, 1, device=self.device)
-        args = [*self.args, *shadows, self.arena or nothing, offsets]
+        arena = self.arena or _nothing(types.uint8, self.device)
+        args = [*self.args, *shadows, arena, self.offsets or _nothing(types.int64, self.device)]
         if config.deterministic:
             with config.scope(threads=1):
                 self.launch(made.backward, args)
         else:
             self.launch(made.backward, args)
+
+
+SPARE_ARENAS = 4  # kept for the next launches: a new one costs as much in page faults as in writing it
+_spare: list[array] = []
+_nothings: dict[tuple[Any, str], array] = {}
+
+
+def _take_arena(size: int, device: Any) -> array:
+    """Bytes to save values in: a spare arena that fits well, or new memory."""
+    for a in _spare:
+        if a.device is device and size <= a.size <= 2 * size:
+            _spare[:] = [other for other in _spare if other is not a]
+            return a
+    return array.allocate(types.uint8, size, device=device, zeroed=False)
+
+
+def _nothing(dtype: Any, device: Any) -> array:
+    """What stands for an array that a kernel does not read."""
+    key = (dtype, device.name)
+    if key not in _nothings:
+        _nothings[key] = array.allocate(dtype, 1, device=device)
+    return _nothings[key]
 
 
 def launch_adjoint(kernel: Any, dim: Any, args: list[Any], adjoints: list[Any], device: Any) -> None:

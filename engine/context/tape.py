@@ -13,9 +13,11 @@ not change until the tape is reset: changes are noticed (`gradients.note_write`)
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from engine.compiler.values import StructValue
 from engine.context import gradients
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
-from engine.context.backward import Plan, arrays_of, with_arrays
+from engine.context.backward import Plan, arrays_of, stored_arrays, with_arrays
 from engine.context.memory import Block
 from engine.context.tape_diagram import tape_diagram
 from engine.errors import LaunchError, TapeError
@@ -131,6 +133,8 @@ class Tape:
         plan = Plan(kernel, dim, args, device)
         floats = {k for k in plan.prints.floats if k in plan.arrays}
         active = {k for k in floats if self.carries(plan.arrays[k])}
+        if plan.prints.indirect:
+            self._refuse_stored(plan)
         if not active:
             return False
         if active & plan.prints.reads:
@@ -152,6 +156,14 @@ class Tape:
             gradients.shadow(a).tapes.add(self)
         self.entries.append(entry)
         return True
+
+    def _refuse_stored(self, plan: Plan) -> None:
+        """Gradients do not come out of arrays whose addresses are stored in other arrays."""
+        for key, a in plan.arrays.items():
+            for inner in stored_arrays(a.block.kept):
+                if self.carries(inner):
+                    raise LaunchError(plan.kernel.name, plan.name_of(key), "arrays without gradients in its elements",
+                                      f"{inner!r} with one", "pass that array to the kernel as an argument")  # fmt: skip
 
     def record_func(self, backward: Callable[[], Any], arrays: Sequence[array]) -> None:
         """Records a function of the host that propagates the gradients of `arrays`; `backward()` is called in its turn."""
@@ -206,25 +218,24 @@ class Tape:
         the gradients that the arrays have now are taken. Raises LaunchError when an array that is needed again was
         overwritten after it was recorded, TapeError for a loss that nothing recorded depends on.
         """
-        global _running
-        if _recording:
-            raise TapeError("leave the `with` block first: a tape cannot record its own way back, or that of another tape "
-                        "(second derivatives are not supported)")  # fmt: skip
+        if any(tape is not self for tape in _recording):
+            raise TapeError("another tape is recording: second derivatives are not supported")
         for entry in self.entries:
             self._check(entry)
-        for block, _ in self._hidden.values():
-            np.frombuffer((_bytes(block)), np.uint8)[...] = 0
-        self._seed(loss, grads)
+        with _running_back():
+            for block, _ in self._hidden.values():
+                np.frombuffer(_bytes(block), np.uint8)[...] = 0
+            self._seed(loss, grads)
+            self._undo_all()
+
+    def _undo_all(self) -> None:
+        """Every entry, the last first. Gradients to be retained are put back to what they were before they were used up."""
         kept: dict[int, tuple[array, np.ndarray]] = {}
-        _running += 1
-        try:
-            for entry in reversed(self.entries):
-                for a in entry.written:
-                    if a.retain_grad and id(a.block) not in kept:
-                        kept[id(a.block)] = a, self._gradient(a).numpy().copy()
-                entry.undo(self)
-        finally:
-            _running -= 1
+        for entry in reversed(self.entries):
+            for a in entry.written:
+                if a.retain_grad and id(a.block) not in kept:
+                    kept[id(a.block)] = a, self._gradient(a).numpy().copy()
+            entry.undo(self)
         for a, values in kept.values():
             self._gradient(a).assign(values)
 
@@ -313,6 +324,8 @@ class Tape:
         for entry in self.entries:
             for a in entry.again.values():
                 gradients.shadow(a).tapes.discard(self)
+            if entry.plan is not None:
+                entry.plan.release()
         self.entries.clear()
         self.scopes.clear()
         self._carriers.clear()
@@ -323,9 +336,21 @@ class Tape:
             _retire()
 
 
-def _bytes(block: Block) -> Any:
-    import ctypes
+@contextmanager
+def _running_back() -> Iterator[None]:
+    """Nothing is recorded meanwhile; a tape that starts to record is refused."""
+    global _running
+    paused = _recording[:]
+    _recording.clear()
+    _running += 1
+    try:
+        yield
+    finally:
+        _running -= 1
+        _recording.extend(paused)
 
+
+def _bytes(block: Block) -> Any:
     return (ctypes.c_uint8 * block.nbytes).from_address(block.ptr)
 
 
@@ -362,8 +387,6 @@ def _wrote(a: array) -> None:
 
 def observe(kernel: Any, dim: Any, args: list[Any], device: Any, record: bool) -> bool:
     """A launch comes: a recording tape takes it over (True), or it goes its way and its writes are noted."""
-    if kernel.__class__.__name__ == "DerivedKernel":
-        return False
     if _recording and record:
         if _running:
             raise TapeError("a tape is running backwards: second derivatives are not supported")
