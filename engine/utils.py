@@ -1,4 +1,4 @@
-"""Algorithms on arrays under Warp's names: scan, sum, inner product, cast, sort, run-length encoding; and a scoped timer.
+"""Algorithms on arrays under Warp's names: scan, sum, inner product, cast, sort, run-length encoding; a scoped timer.
 
 The arguments are checked here; the work is done by `engine.kernels`. Results do not depend on the number of threads.
 """
@@ -19,8 +19,8 @@ from engine.errors import ArgumentError
 from engine.kernels import reduce, scan, segments, sort
 
 __all__ = [
-    "ScopedTimer", "array_cast", "array_inner", "array_scan", "array_sum", "map", "radix_sort_pairs", "runlength_encode",
-    "segmented_sort_pairs",
+    "ScopedTimer", "array_cast", "array_inner", "array_scan", "array_sum", "map", "radix_sort_pairs",
+    "runlength_encode", "segmented_sort_pairs",
 ]  # fmt: skip
 
 _SCANNED = (types.int32, types.int64, types.uint32, types.uint64, types.float32, types.float64)
@@ -40,7 +40,7 @@ def _scalar(a: array) -> types.Scalar:
     return same[0]
 
 
-# --- scans and sums -------------------------------------------------------------------------------------------------------
+# --- scans and sums ---------------------------------------------------------------------------------------------------
 
 
 def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
@@ -161,7 +161,7 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
         map(with_type, src, out=dst)
 
 
-# --- sorting --------------------------------------------------------------------------------------------------------------
+# --- sorting ----------------------------------------------------------------------------------------------------------
 
 
 def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
@@ -267,7 +267,7 @@ def runlength_encode(values: array, run_values: array, run_lengths: array, run_c
     return None if run_count is not None else int(counter.numpy()[0])
 
 
-# --- timing ---------------------------------------------------------------------------------------------------------------
+# --- timing -----------------------------------------------------------------------------------------------------------
 
 
 class ScopedTimer:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.compiler import types, values
+from engine.compiler.values.records import array_leaves
 from engine.context import dtypes
 from engine.context.array import array
 from engine.errors import LaunchError
@@ -34,12 +35,21 @@ def leaf_values(value: Any, kind: types.Type) -> list[Any]:
     if isinstance(kind, types.Struct):
         return [leaf for name, ftype in kind.fields for leaf in leaf_values(getattr(value, name), ftype)]
     if isinstance(kind, types.Array):
-        return dtypes.array_leaves(value, kind)
+        return array_leaves(value, kind)
     stored = dtypes.to_numpy(value, kind, flat=False)
     if stored.shape != dtypes.numpy_element(kind)[1]:
         raise TypeError(f"expected a {kind!r}, got {value!r}")
     flat: list[Any] = stored.ravel().tolist()
     return flat
+
+
+def unset(params: Params) -> list[Any]:
+    """An argument for each parameter before any is set: zero for numbers and values, None for arrays and tables."""
+    found: list[Any] = []
+    for _, kind in params:
+        by_value = not isinstance(kind, types.Array | types.Table | types.Generic)
+        found.append(values.structs.zero(kind) if by_value else None)
+    return found
 
 
 def with_missing(kernel: Any, args: Sequence[Any], device: Any) -> list[Any]:

@@ -381,6 +381,9 @@ class array(ArrayOperators):
         """All elements in C order, as Python numbers or value objects."""
         inner = dtypes.numpy_element(self.element, self.layout)[1]
         flat = self.numpy().reshape(-1, *inner)
+        if isinstance(self.element, types.Scalar):
+            numbers: Values = flat.tolist()
+            return numbers
         return [dtypes.to_value(stored, self.element) for stored in flat]
 
     def __iter__(self) -> Iterator[Any]:

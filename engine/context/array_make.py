@@ -121,8 +121,11 @@ def copy(dest: Source, src: Source, dest_offset: int = 0, src_offset: int = 0, c
         dest.assign(src)
         return
     count = count or src.size - src_offset
+    for what, number in (("Source offset", src_offset), ("Destination offset", dest_offset), ("Copy count", count)):
+        if number < 0:
+            raise ArgumentError(f"{what} must be non-negative, got {number}")
     for whole, offset in ((dest, dest_offset), (src, src_offset)):
-        if offset < 0 or count < 0 or offset + count > whole.size:
+        if offset + count > whole.size:
             raise ArgumentError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
     if not (_is_line(dest) and _is_line(src)):
         if not part:

@@ -67,7 +67,7 @@ def is_contiguous(shape: Shape, strides: Shape, element: int) -> bool:
 
 
 def index(shape: Shape, strides: Shape, key: Any) -> tuple[int, Shape, Shape]:
-    """(byte offset, shape, strides) of `array[key]` for integers, slices, None and one ellipsis: NumPy's basic indexing.
+    """(byte offset, shape, strides) of `array[key]` for integers, slices, None and one ellipsis, as in NumPy.
 
     Raises IndexError for an integer out of range or too many indices, TypeError for any other kind of index.
     """
@@ -94,7 +94,7 @@ def index(shape: Shape, strides: Shape, key: Any) -> tuple[int, Shape, Shape]:
 
 
 def expanded(key: Any, ndim: int) -> tuple[Any, ...]:
-    """`key` with one entry for each of `ndim` dimensions (and one for each None): the ellipsis filled, the rest added."""
+    """`key` with an entry for each of `ndim` dimensions (and for each None): the ellipsis filled, the rest added."""
     keys = key if isinstance(key, tuple) else (key,)
     used = sum(part is not None and part is not Ellipsis for part in keys)
     if used > ndim:
@@ -141,7 +141,7 @@ def transposed(shape: Shape, strides: Shape, axes: Any) -> tuple[Shape, Shape]:
 
 
 def regrouped(shape: Shape, strides: Shape, scalar: int, inner: Shape) -> tuple[Shape, Shape] | None:
-    """Shape and strides of elements of `inner` shape made of the last dimensions of scalars; None where they do not fit.
+    """Shape and strides of elements of `inner` shape made of the last dimensions of scalars; None: they do not fit.
 
     The trailing dimensions are `inner` itself, or the last one is a whole number of flattened elements.
     """

@@ -15,13 +15,14 @@ import numpy as np
 from engine.compiler import types
 from engine.compiler.values import StructValue, Value, value_class
 from engine.compiler.values.base import scalar_of
+from engine.compiler.values.records import numpy_element, struct_leaves
 from engine.context import array_views as views
 from engine.context.memory import Block
 
 
 def array_type(dtype: types.Type, ndim: int, layout: str, kind: type[types.Array] = types.Array) -> types.Array:
     """The one `Array` object with these parameters, so that the launch path may compare by identity."""
-    return _array_type(dtype, ndim, layout, kind)
+    return _array_type(dtype, ndim, layout, kind)  # type: ignore[arg-type]  # a class is hashable
 
 
 @cache
@@ -45,48 +46,6 @@ def resolve(dtype: Any) -> tuple[Any, types.Type]:
     if types.components(element) is None and not isinstance(element, types.Struct):
         raise TypeError(f"{element!r} cannot be an array element")
     return value_class(element), element
-
-
-@cache
-def numpy_element(element: types.Type, layout: str = "aos") -> tuple[np.dtype, tuple[int, ...]]:
-    """(dtype, inner shape) of one element: vec3 is (float32, (3,)), mat33 (float32, (3, 3)), structs are records."""
-    if isinstance(element, types.Struct):
-        return _record(element, layout), ()
-    same = types.components(element)
-    if same is None:
-        raise TypeError(f"{element!r} cannot be an array element")
-    scalar, count = same
-    if isinstance(element, types.Scalar):
-        return scalar.numpy, ()
-    if isinstance(element, types.Matrix):
-        return scalar.numpy, (element.rows, element.cols)
-    return scalar.numpy, (count,)
-
-
-def _record(struct: types.Struct, layout: str) -> np.dtype:
-    """Structured dtype with the offsets of `types.memory_layout`; an array is a record of address, shape and strides."""
-    offsets, size, _ = types.memory_layout(struct, layout)
-    formats: list[Any] = []
-    starts, leaf = [], 0
-    for _, ftype in struct.fields:
-        if isinstance(ftype, types.Array):
-            formats.append(_descriptor(ftype))
-        else:
-            scalar, inner = numpy_element(ftype)
-            formats.append((scalar, inner) if inner else scalar)
-        starts.append(offsets[leaf] if leaf < len(offsets) else size)
-        leaf += len(types.leaves(ftype))
-    names = [name for name, _ in struct.fields]
-    return np.dtype({"names": names, "formats": formats, "offsets": starts, "itemsize": size})
-
-
-def _descriptor(t: types.Array) -> np.dtype:
-    """How an array lies in a struct: one number for each of its leaves, called data, shape0, stride0 …"""
-    offsets, size, _ = types.memory_layout(t)
-    leaves = types.leaves(t)
-    names = ["".join(map(str, path)) for path, _ in leaves]
-    formats = [np.dtype(np.uint64) if isinstance(leaf, types.Pointer) else leaf.numpy for _, leaf in leaves]
-    return np.dtype({"names": names, "formats": formats, "offsets": list(offsets), "itemsize": size})
 
 
 def literal(value: Any) -> Any:
@@ -116,7 +75,7 @@ def elements_of(data: np.ndarray) -> Any:
 def reinterpreted(
     shape: tuple[int, ...], strides: tuple[int, ...], have: types.Type, want: types.Type
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides of the same memory read as elements `want`. Raises TypeError where the sizes do not allow it."""
+    """Shape and strides of the same memory read as elements `want`. Raises TypeError where the sizes forbid it."""
     head = f"cannot create an array view with dtype {want!r} from source dtype {have!r}: "
     (scalar, inner), (wanted, form) = numpy_element(have), numpy_element(want)
     size, wanted_size = types.memory_layout(have)[1], types.memory_layout(want)[1]
@@ -176,6 +135,8 @@ def to_numpy(data: Any, element: types.Type, layout: str = "aos", flat: bool = T
         if source.size == 0 and source.ndim == 1:  # an empty list
             return np.empty((0, *inner), scalar)
         count = math.prod(inner)
+        if flat and source.ndim > 1 and source.size and math.prod(source.shape[1:]) == count:
+            return _cast(source.reshape(len(source), *inner), scalar, element)
         if not flat or not source.ndim or source.shape[-1] == 0 or source.shape[-1] % count:
             raise TypeError(f"{element!r} needs data of shape (…, {', '.join(map(str, inner))}), got {source.shape}")
         many = (source.shape[-1] // count,) if source.shape[-1] != count else ()
@@ -234,25 +195,7 @@ def record_of(value: Any, element: types.Struct) -> tuple[Any, ...]:
     """A struct value object as the nested tuple that NumPy stores into a record."""
     if getattr(value, "ir_type", None) != element:
         raise TypeError(f"expected a {element!r}, got {value!r}")
-    parts: list[Any] = []
-    for name, ftype in element.fields:
-        part = getattr(value, name)
-        if isinstance(ftype, types.Array):
-            parts.append(tuple(array_leaves(part, ftype)))
-        else:
-            parts.append(record_of(part, ftype) if isinstance(ftype, types.Struct) else to_numpy(part, ftype))
-    return tuple(parts)
-
-
-def array_leaves(value: Any, kind: types.Array) -> list[int]:
-    """The leaves of an array argument or field, in the order of `types.leaves`; None is an array of no elements."""
-    if value is None:
-        return [0] * len(types.leaves(kind))
-    if getattr(value, "ir_type", None) != kind:
-        raise TypeError(f"expected {kind!r}, got {value!r}")
-    planes = len(types.leaves(kind.dtype)) if kind.layout == "planes" else 1
-    lists = [positions.ptr for positions in value.positions] if isinstance(kind, types.IndexedArray) else []
-    return [*(value.ptr + k * value.plane_stride for k in range(planes)), *lists, *value.shape, *value.strides]
+    return struct_leaves(value, element)
 
 
 def to_value(stored: Any, element: types.Type) -> Any:

@@ -107,6 +107,11 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
     """
     if stream is not None and device is None:
         device = stream.device
+    if adjoint and record_cmd:
+        recorded = Launch(kernel, device, dim, [*inputs, *outputs], block_dim, adjoint=True)
+        for position, value in enumerate([*adj_inputs, *adj_outputs]):
+            recorded.set_param(position, value, adjoint=True)
+        return recorded
     if adjoint or gradients.watcher is not None:
         taken = _gradient_launch(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, adjoint, record_tape,
                                  record_cmd)  # fmt: skip
@@ -123,7 +128,7 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
             launcher.run(block, dim)
             return None
     if record_cmd:
-        return Launch(kernel, dim, [*inputs, *outputs], device, block_dim)
+        return Launch(kernel, device, dim, [*inputs, *outputs], block_dim)
     _launch_checked(kernel, dim, [*inputs, *outputs], device, block_dim)
     return None
 
@@ -155,55 +160,86 @@ class Launch:
 
     It keeps its arguments alive. When a table among them (or the table of a field among them) moves its memory, it
     packs again by itself. New elements of an array are seen, its memory stays; use `set_param` for another array.
+
+    `Launch(kernel, device)` begins without arguments: values are zero until they are set, arrays have to be set before
+    it runs. adjoint: run the kernel's backward pass; gradients that are not set are those of the arrays.
     """
 
-    __slots__ = ("__weakref__", "_args", "_device_key", "_dim", "_grid", "_run", "device", "kernel")
+    __slots__ = (
+        "__weakref__", "_adjoint_args", "_args", "_device_key", "_dim", "_grid", "_run", "adjoint", "device", "kernel",
+    )  # fmt: skip
 
-    def __init__(self, kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int = 256):
+    def __init__(self, kernel: Any, device: Any = None, dim: Any = 0, args: Sequence[Any] | None = None,
+                 block_dim: int = 256, adjoint: bool = False):  # fmt: skip
         _check_block(kernel.name, block_dim)
         self.kernel, self.device, self._device_key = kernel, get_device(device), device
-        self._args, self._dim = args, dim
-        self._grid = _grid(kernel.name, dim, self.device)
-        self._pack()
-        self._follow_tables()
+        self._args = arguments.unset(kernel.params) if args is None else list(args)
+        self.adjoint, self._adjoint_args = adjoint, [None] * len(self._args)
+        self._dim, self._grid = dim, _grid(kernel.name, dim, self.device)
+        self._changed()
 
     def launch(self, stream: Any = None) -> None:
-        """Run it. A tape that records sees it as any other launch."""
+        """Run it. A tape that records sees it as any other launch. Raises LaunchError for an array that was not set."""
+        if self.adjoint:
+            given = zip(self._args, self._adjoint_args, strict=True)
+            adjoints = [getattr(arg, "grad", None) if adjoint is None else adjoint for arg, adjoint in given]
+            gradients.backward.launch_adjoint(self.kernel, self._dim, self._args, adjoints, self._device_key)
+            return
         watcher = gradients.watcher
         if watcher is None or not watcher.observe(self.kernel, self._dim, self._args, self._device_key, True):
             self._run()
 
     def set_dim(self, dim: Any) -> None:
         """Change the grid."""
-        self._dim = dim
-        self._grid = _grid(self.kernel.name, dim, self.device)
-        self._pack()
-        self._follow_tables()
+        self._dim, self._grid = dim, _grid(self.kernel.name, dim, self.device)
+        self._changed()
 
-    def set_param(self, param: str | int, value: Any) -> None:
-        """Change one argument, by name or position. Raises LaunchError for an unknown one or an unfit value."""
+    def set_param(self, param: str | int, value: Any, adjoint: bool = False) -> None:
+        """Change one argument (or its gradient), by name or position.
+
+        Raises LaunchError for an unknown one or an unfit value; the arguments are then those from before.
+        """
         names = [name for name, _ in self.kernel.params]
         position = names.index(param) if param in names else param
         if not isinstance(position, int) or not -len(names) <= position < len(names):
             raise LaunchError(self.kernel.name, str(param), f"a parameter ({', '.join(names)})", "no such parameter")
+        if adjoint:
+            self._adjoint_args[position] = value
+            return
         before = self._args[position]
         self._args[position] = value
         try:
-            self._pack()
+            if value is None and before is not None:
+                self._pack()  # what was set cannot be taken away again
+            self._changed()
         except LaunchError:
             self._args[position] = before
             raise
-        self._follow_tables()
+
+    def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """`set_param` by position."""
+        self.set_param(index, value, adjoint)
+
+    def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """`set_param` by name."""
+        self.set_param(name, value, adjoint)
+
+    def set_param_at_index_from_ctype(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """`set_param` by position; a ctypes number gives its value."""
+        self.set_param(index, getattr(value, "value", value), adjoint)
+
+    def set_param_by_name_from_ctype(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """`set_param` by name; a ctypes number gives its value."""
+        self.set_param(name, getattr(value, "value", value), adjoint)
 
     def set_params(self, args: Sequence[Any]) -> None:
         """Change all arguments."""
         before, self._args = self._args, list(args)
         try:
-            self._pack()
+            self._changed()
         except LaunchError:
             self._args = before
             raise
-        self._follow_tables()
 
     def invalidate(self) -> None:
         """The memory of an argument moved: pack again before the next run."""
@@ -212,6 +248,14 @@ class Launch:
     def _pack_and_run(self) -> None:
         self._pack()
         self._run()
+
+    def _changed(self) -> None:
+        """Pack now, so that an unfit argument is refused where it was given; later, while one is still missing."""
+        if self.adjoint or any(arg is None for arg in self._args):
+            self._run = self._pack_and_run
+            return
+        self._pack()
+        self._follow_tables()
 
     def _pack(self) -> None:
         grid = self._grid
@@ -265,6 +309,12 @@ def _is_dense(kind: types.Type, arg: Any) -> bool:
 
 def _python_class(arg: Any) -> type | None:
     return None if isinstance(arg, array | Table) else type(arg)
+
+
+def launch_tiled(*args: Any, **options: Any) -> None:
+    """Refused: a grid of tiles is a launch of one thread per tile here, `launch(kernel, dim, …)`."""
+    hint = "use launch(kernel, dim, …): on the cpu a tile belongs to one thread"
+    raise LaunchError("launch_tiled", "kernel", "a device with blocks of threads", "this version's devices", hint)
 
 
 def _check_block(kernel: str, block_dim: Any) -> None:

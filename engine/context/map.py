@@ -1,4 +1,4 @@
-"""Elementwise functions of arrays on the host: `map(f, a, b)` and the operators, run by kernels that are made on the way.
+"""Elementwise functions of arrays on the host: `map(f, a, b)` and the operators, by kernels made on the way.
 
 For `map(f, a, 2.0)` with a 2-d array the kernel reads
 
@@ -24,7 +24,6 @@ from engine.compiler import lang, types
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.kernel import Kernel
-from engine.compiler.lambdas import func_of_lambda
 from engine.compiler.values import StructValue, Value, value_class
 from engine.context import arguments
 from engine.context.array import array
@@ -40,11 +39,11 @@ _TEXTS = 0  # number of generated sources, which makes their file names unique
 
 def map(function: Any, *inputs: Any, out: Any = None, return_kernel: bool = False, block_dim: int = 256,
         device: Any = None) -> Any:  # fmt: skip
-    """Apply a function of the kernel language to every element of arrays: `map(sin, a)`, `map(lambda x, y: x + y, a, b)`.
+    """Apply a function of the kernel language to every element: `map(sin, a)`, `map(lambda x, y: x * y, a, b)`.
 
-    function: an `@engine.func`, a builtin, a value class, or a lambda. inputs: arrays (of shapes that broadcast as NumPy's
-    do), numbers, value objects. out: an array, or a list of them where the function returns several values; None makes
-    it. return_kernel: give the kernel instead of running it (it takes the inputs, then the outputs).
+    function: an `@engine.func`, a builtin, a value class, or a lambda. inputs: arrays (of shapes that broadcast as
+    NumPy's do), numbers, value objects. out: an array, or a list of them where the function returns several values;
+    None makes it. return_kernel: give the kernel instead of running it (it takes the inputs, then the outputs).
 
     Returns the output, or the list of outputs. Raises TypeError for a function that takes other arguments or returns
     nothing, ValueError for shapes that do not broadcast or where no input is an array.
@@ -66,7 +65,7 @@ def apply(expression: str, function: Any, inputs: Sequence[Any], out: Any = None
     args = [_as_argument(x, arrays[0]) for x in inputs]
     kinds = tuple(_element_type(x) for x in args)
     results = _result_types(expression, function, kinds, name)
-    outs = _outputs(out, results, shape, home)
+    outs = _outputs(out, results, shape, home, any(getattr(a, "requires_grad", False) for a in arrays))
     is_array = tuple(isinstance(x, Source) for x in args)
     kernel = _kernel(expression, function, len(shape), is_array, len(outs))
     if return_kernel:
@@ -80,7 +79,7 @@ def apply(expression: str, function: Any, inputs: Sequence[Any], out: Any = None
 def _callable(function: Any, count: int) -> Any:
     """What stands for `function` in the kernel."""
     if isinstance(function, FunctionType):
-        function = _lambda(function) if function.__name__ == "<lambda>" else _plain(function)
+        function = _as_func(function)
     if isinstance(function, Func):
         expected = len(function.source.parameters)
         if len(function.overloads) == 1 and expected != count:
@@ -92,12 +91,7 @@ def _callable(function: Any, count: int) -> Any:
 
 
 @functools.lru_cache(512)
-def _lambda(function: FunctionType) -> Func:
-    return func_of_lambda(function)
-
-
-@functools.lru_cache(512)
-def _plain(function: FunctionType) -> Func:
+def _as_func(function: FunctionType) -> Func:
     return Func(function)
 
 
@@ -152,7 +146,8 @@ def _element_type(x: Any) -> types.Type:
 @functools.lru_cache(1024)
 def _result_types(expression: str, function: Any, kinds: tuple[types.Type, ...], name: str) -> tuple[types.Type, ...]:
     """The types of the values that the expression gives for such elements."""
-    wrapper = _function(f"def call({', '.join(f'x{i}' for i in range(len(kinds)))}):\n    return {expression}\n", function)
+    names = ", ".join(f"x{i}" for i in range(len(kinds)))
+    wrapper = _function(f"def call({names}):\n    return {expression}\n", function)
     try:
         result = lower_function(Func(wrapper, "call"), list(kinds)).result
     except CompileError as error:
@@ -164,17 +159,23 @@ def _result_types(expression: str, function: Any, kinds: tuple[types.Type, ...],
     return result.items if isinstance(result, types.Tuple) else (result,)
 
 
-def _outputs(out: Any, results: Sequence[types.Type], shape: tuple[int, ...], home: Any) -> list[Source]:
+def _outputs(out: Any, results: Sequence[types.Type], shape: tuple[int, ...], home: Any,
+             tracked: bool) -> list[Source]:  # fmt: skip
     """The given arrays, checked, or new ones."""
     if out is None:
-        return [array.allocate(value_class(t), shape, "aos", home, zeroed=False) for t in results]
+        made = [array.allocate(value_class(t), shape, "aos", home, zeroed=False) for t in results]
+        for a in made:
+            same = types.components(a.element)
+            if tracked and same is not None and same[0].is_float:
+                a.requires_grad = True
+        return list(made)
     outs = list(out) if isinstance(out, list | tuple) else [out]
     if len(outs) != len(results) and not isinstance(out, list | tuple):
         raise TypeError(f"Invalid output provided, expected {len(results)} Warp arrays with shape {shape} and dtypes "
                         f"({', '.join([repr(t) for t in results])})")  # fmt: skip
     if len(outs) != len(results):
-        raise TypeError(f"Number of provided output arrays ({len(outs)}) does not match expected number of function outputs "
-                        f"({len(results)})")  # fmt: skip
+        raise TypeError(f"Number of provided output arrays ({len(outs)}) does not match expected number of function "
+                        f"outputs ({len(results)})")  # fmt: skip
     for i, (given, t) in enumerate(zip(outs, results, strict=True)):
         which = f"Output array {i}" if len(outs) > 1 else "Output array"
         if not isinstance(given, Source):

@@ -19,7 +19,8 @@ class Block:
     __slots__ = ("__weakref__", "kept", "nbytes", "owner", "ptr", "shadow")
 
     def __init__(self, ptr: int, nbytes: int, owner: Any):
-        self.ptr, self.nbytes, self.owner, self.kept = ptr, nbytes, owner, None
+        self.ptr, self.nbytes, self.owner = ptr, nbytes, owner
+        self.kept: Any = None
         self.shadow: Any = None
 
 

@@ -19,7 +19,9 @@ def sum_blocks(src: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2)
 
 
 @k.kernel
-def sum_product_blocks(a: k.array(dtype=Any, ndim=2), b: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2), n: int):
+def sum_product_blocks(
+    a: k.array(dtype=Any, ndim=2), b: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2), n: int
+):
     row, block = k.tid()
     first = block * BLOCK
     total = a[row, first] * b[row, first]
@@ -29,7 +31,7 @@ def sum_product_blocks(a: k.array(dtype=Any, ndim=2), b: k.array(dtype=Any, ndim
 
 
 def sum_rows(src, out, n: int, other=None) -> None:
-    """out[r] = sum of src[r, :n], or of src[r, :n] times other[r, :n]: blocks of 1024 in ascending order, then their sums.
+    """out[r] = sum of src[r, :n], or of that times other[r, :n]: blocks of 1024 in ascending order, then their sums.
 
     src, other: (rows, at least n). out: (rows,). The products are those of numbers.
     """

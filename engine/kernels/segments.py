@@ -7,7 +7,7 @@ from engine.context import empty, launch
 from engine.kernels.scan import Scan
 from engine.kernels.sort import RadixSort, begin_order, gather, unsigned_like
 
-# --- runs of equal values -------------------------------------------------------------------------------------------------
+# --- runs of equal values ---------------------------------------------------------------------------------------------
 
 
 @k.kernel
@@ -67,7 +67,7 @@ def encode_runs(values, run_values, run_lengths, run_count, n: int) -> None:
     launch(write_lengths, n, inputs=[starts, run_count, run_lengths], device=device)
 
 
-# --- sorting within segments ---------------------------------------------------------------------------------------------
+# --- sorting within segments ------------------------------------------------------------------------------------------
 
 
 @k.kernel
@@ -103,7 +103,7 @@ def order_of_segments(keys, n: int, starts, ends):
     return order
 
 
-# --- picking out ----------------------------------------------------------------------------------------------------------
+# --- picking out ------------------------------------------------------------------------------------------------------
 
 
 @k.kernel

@@ -18,7 +18,7 @@ def digit_of(key: k.uint64, shift: int, mask: int):
 
 
 @k.func
-def digit_of(key: k.uint32, shift: int, mask: int):  # noqa: F811
+def digit_of(key: k.uint32, shift: int, mask: int):  # type: ignore[no-redef]  # noqa: F811
     return int(key >> k.uint32(shift)) & mask
 
 
@@ -62,7 +62,7 @@ def move_pairs(
 
 
 class RadixSort:
-    """Sorts up to `capacity` (key, int32) pairs; owns the scratch memory. A stable sort has one result: the same everywhere.
+    """Sorts up to `capacity` (key, int32) pairs; owns the scratch memory. A stable sort has one result everywhere.
 
     dtype: uint64 or uint32, the type of the keys.
     """
@@ -86,7 +86,8 @@ class RadixSort:
             mask = (1 << min(DIGIT, bits - shift)) - 1
             launch(count_digits, blocks, inputs=[source[0], self.counts, shift, mask, n, blocks], device=self.device)
             self.scan.run(self.counts, self.counts, BINS * blocks)
-            launch(move_pairs, blocks, inputs=[*source, *target, self.counts, shift, mask, n, blocks], device=self.device)
+            moved = [*source, *target, self.counts, shift, mask, n, blocks]
+            launch(move_pairs, blocks, inputs=moved, device=self.device)
             source, target = target, source
         if source[0] is not keys:
             copy(keys[:n], source[0][:n])
@@ -99,7 +100,7 @@ def radix_sort_pairs(keys, values, bits: int = 64) -> None:
     RadixSort(len(keys), keys.device).run(keys, values, len(keys), bits)
 
 
-# --- keys of other types ------------------------------------------------------------------------------------------------
+# --- keys of other types ----------------------------------------------------------------------------------------------
 
 
 @k.func
@@ -109,29 +110,29 @@ def ordered(key: k.uint32):
 
 
 @k.func
-def ordered(key: k.uint64):  # noqa: F811
+def ordered(key: k.uint64):  # type: ignore[no-redef]  # noqa: F811
     return key
 
 
 @k.func
-def ordered(key: k.int32):  # noqa: F811
+def ordered(key: k.int32):  # type: ignore[no-redef]  # noqa: F811
     return k.uint32(key) ^ k.uint32(0x80000000)
 
 
 @k.func
-def ordered(key: k.int64):  # noqa: F811
+def ordered(key: k.int64):  # type: ignore[no-redef]  # noqa: F811
     return k.uint64(key) ^ k.uint64(0x8000000000000000)
 
 
 @k.func
-def ordered(key: k.float32):  # noqa: F811
+def ordered(key: k.float32):  # type: ignore[no-redef]  # noqa: F811
     """Negative numbers turn all bits, others the sign; adding 0 makes −0 and 0 equal keys."""
     bits = k.bitcast(key + k.float32(0.0), k.uint32)
     return k.select(bits >> k.uint32(31) == k.uint32(1), ~bits, bits ^ k.uint32(0x80000000))
 
 
 @k.func
-def ordered(key: k.float64):  # noqa: F811
+def ordered(key: k.float64):  # type: ignore[no-redef]  # noqa: F811
     bits = k.bitcast(key + k.float64(0.0), k.uint64)
     return k.select(bits >> k.uint64(63) == k.uint64(1), ~bits, bits ^ k.uint64(0x8000000000000000))
 

@@ -1,5 +1,6 @@
 """Launches: what reaches a kernel, what is refused and in which words, recorded launches, grids."""
 
+import ctypes
 import re
 from enum import IntEnum
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from engine.compiler import lang as k
 from engine.config import config
-from engine.context import array, full, get_device, indirect, launch, table, zeros
+from engine.context import Launch, array, full, get_device, indirect, launch, launch_tiled, table, zeros
 from engine.errors import DeviceError, LaunchError
 from engine.stream import Event, Stream, get_event_elapsed_time, synchronize, synchronize_device
 
@@ -371,7 +372,7 @@ def test_devices():
 
 
 def test_gapless_arrays_get_code_of_their_own():
-    """The last stride of a gapless array is a constant of the code; a strided one later gets other code, not wrong results."""
+    """The last stride of a gapless array is a constant of the code; a strided one later gets other code."""
 
     @k.kernel
     def scale(x: k.array(dtype=k.vec3), y: k.array(dtype=k.vec3), rows: k.array(dtype=float, ndim=2)):
@@ -392,3 +393,31 @@ def test_gapless_arrays_get_code_of_their_own():
     recorded.set_param("x", wide[::2])
     recorded.launch()
     assert y.numpy().tolist() == (wide.numpy()[::2] * 2).tolist()
+
+
+def test_a_launch_object_is_filled_step_by_step():
+    """Warp's names for the same; values begin as zero, arrays have to be set before it runs."""
+    x, y = floats(), zeros(4)
+    cmd = Launch(saxpy, "cpu")
+    cmd.set_dim(4)
+    with pytest.raises(LaunchError, match="argument 'x' expects"):
+        cmd.launch()
+    cmd.set_param_by_name("x", x)
+    cmd.set_param_at_index(1, y)
+    cmd.launch()
+    assert y.list() == [0] * 4
+    cmd.set_param_by_name_from_ctype("a", ctypes.c_float(2.0))
+    cmd.launch()
+    assert y.list() == (x.numpy() * 2).tolist()
+    cmd.set_param_at_index_from_ctype(2, 1.0)
+    cmd.launch()
+    assert y.list() == (x.numpy() * 3).tolist()
+    with pytest.raises(LaunchError, match="argument 'a' expects float32, got 'text'|argument 'a' expects float32, got a str"):
+        cmd.set_param("a", "text")
+    cmd.launch()
+    assert y.list() == (x.numpy() * 4).tolist()
+
+
+def test_launch_tiled_is_refused_clearly():
+    with pytest.raises(LaunchError, match=r"use launch\(kernel, dim, …\)"):
+        launch_tiled(saxpy, dim=4, inputs=[], block_dim=64)

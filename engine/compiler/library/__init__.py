@@ -16,8 +16,11 @@ from engine.compiler.library import (
     rigid,
     rotations,
     scalar,
+    searching,
     trig,
 )
 
-__all__ = ["arc", "constructors", "decompositions", "derivatives", "exponential", "linear", "logarithm", "matrices", "noise", "power",
-           "random", "remainder", "rigid", "rotations", "scalar", "trig"]  # fmt: skip
+__all__ = [
+    "arc", "constructors", "decompositions", "derivatives", "exponential", "linear", "logarithm", "matrices",
+    "noise", "power", "random", "remainder", "rigid", "rotations", "scalar", "searching", "trig",
+]  # fmt: skip

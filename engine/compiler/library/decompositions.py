@@ -189,7 +189,7 @@ def turn_rows(m, p: int, q: int, c, s):
 
 @builtin("qr3")
 def qr3(A: RealMat33):
-    """(Q, R) with A = Q R: a rotation and an upper triangle whose first two diagonal entries are not negative (Givens)."""
+    """(Q, R) with A = Q R: a rotation and an upper triangle, its first two diagonal entries not negative (Givens)."""
     r = type(A)(A)
     dtype = type(A[0, 0])
     qt = type(A)()

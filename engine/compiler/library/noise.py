@@ -1,8 +1,8 @@
 """Gradient noise (Perlin 2002, "Improving noise"): noise, periodic pnoise, and the divergence-free curlnoise.
 
-Each lattice point has a gradient drawn from the state and the point's indices. A corner's contribution, its derivatives
-behind it, is one vector (value, d/dx, d/dy …), so that noise and its exact gradient are the same few lines; what a caller
-does not use costs nothing.
+Each lattice point has a gradient drawn from the state and the point's indices. A corner's contribution, its
+derivatives behind it, is one vector (value, d/dx, d/dy …), so that noise and its exact gradient are the same few
+lines; what a caller does not use costs nothing.
 """
 
 from engine.compiler.library.constructors import static
@@ -90,7 +90,7 @@ def corner4(state: uint32, i, j, k, l, dx, dy, dz, dw):
     return vec5(g.x * dx + g.y * dy + g.z * dz + g.w * dw, g.x, g.y, g.z, g.w)
 
 
-# --- fields: (value, derivatives) at a point ----------------------------------------------------------------------------
+# --- fields: (value, derivatives) at a point --------------------------------------------------------------------------
 
 
 @library_function

@@ -1,12 +1,13 @@
 """Random numbers from a 32-bit state, counter-based: the sequence that Warp gives for the same seed.
 
-The state is a uint32 that every draw advances by a permuted congruential step (PCG-RXS-M-XS-32: O'Neill 2014, and Jarzynski and
-Olano, "Hash functions for GPU rendering", 2020, who recommend it as a hash). Equal seeds give equal numbers everywhere.
+The state is a uint32 that every draw advances by a permuted congruential step (PCG-RXS-M-XS-32: O'Neill 2014;
+Jarzynski and Olano, "Hash functions for GPU rendering", 2020). Equal seeds give equal numbers everywhere.
 """
 
 from engine.compiler.library.constructors import static
 from engine.compiler.library.primitives import absolute, floor, select_max, sqrt
 from engine.compiler.library.registry import builtin, library_function, name_of
+from engine.compiler.library.searching import lower_bound_within
 from engine.compiler.types import Array, float32, int32, uint32
 from engine.compiler.values import vector
 
@@ -93,7 +94,7 @@ def randf_range(state: uint32, low: float32, high: float32):
 
 @library_function
 def draw_normal(state: uint32):
-    """(next state, normal number): Box and Muller 1958. The smallest radius argument stands for 0, whose log is not finite."""
+    """(next state, normal number): Box and Muller 1958. Half a step stands for 0, whose logarithm is not finite."""
     state, u = draw(state)
     state, v = draw(state)
     return state, sqrt(float32(-2.0) * log(select_max(u, float32(UNIT * 0.5)))) * cos(float32(TWO_PI) * v)
@@ -210,16 +211,9 @@ def draw_signed(state: uint32):
 
 @builtin("sample_cdf", updates=(0,))
 def sample_cdf(state: uint32, cdf: Array(float32)):
-    """The index of a bin, by its cumulative probabilities in ascending order: the first that is not below a uniform number."""
+    """The index of a bin, by ascending cumulative probabilities: the first that is not below a uniform number."""
     state, u = draw(state)
-    low, high = 0, len(cdf)
-    while low < high:
-        middle = low + (high - low) // 2
-        if cdf[middle] < u:
-            low = middle + 1
-        else:
-            high = middle
-    return state, low
+    return state, lower_bound_within(cdf, 0, len(cdf), u)
 
 
 # Stirling's series of log Γ: B(2k) / (2k (2k − 1)) for k = 1 … 5 (Abramowitz and Stegun 6.1.40)

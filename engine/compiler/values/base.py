@@ -53,7 +53,7 @@ class Value:
     Components lie in one flat array of the component type, so that stores round exactly as they do in a kernel.
     """
 
-    __slots__ = ("_c",)
+    __slots__ = ("__dict__", "_c")  # code written for Warp hangs attributes on values
     ir_type: ClassVar[Any]
     dtype: ClassVar[Scalar]
     size: ClassVar[int]  # number of components

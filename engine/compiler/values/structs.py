@@ -10,6 +10,7 @@ from engine.compiler import types
 from engine.compiler.types import Scalar, Struct, Type
 from engine.compiler.values.base import Value, register, scalar_of
 from engine.compiler.values.factories import value_class
+from engine.compiler.values.records import record_fields, struct_leaves
 
 
 class StructValue:
@@ -33,6 +34,15 @@ class StructValue:
         if index is None:
             raise AttributeError(f"{self.ir_type} has no field {name!r}")
         object.__setattr__(self, name, convert(self.ir_type.fields[index][1], item, f"{self.ir_type}.{name}"))
+
+    @classmethod
+    def numpy_dtype(cls) -> dict[str, Any]:
+        """The layout of an array element, as `numpy.dtype` takes it."""
+        return record_fields(cls.ir_type)
+
+    def numpy_value(self) -> tuple[Any, ...]:
+        """The fields as NumPy stores them into a record; an array is its address, shape and strides."""
+        return struct_leaves(self, self.ir_type)
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, StructValue) or other.ir_type != self.ir_type:

@@ -78,8 +78,11 @@ def _fill_context(module: python_types.ModuleType) -> None:
     module.user_modules = modules.MODULES
     module.init = engine.init
     module._is_graph_capture_allocation_supported = lambda device: True
+    core = Missing("runtime.core")
+    core.wp_is_error_output_enabled = lambda: True
+    core.wp_set_error_output_enabled = lambda on: None
     runtime = python_types.SimpleNamespace(
-        core=Missing("runtime.core"), driver_version=None, toolkit_version=None, default_device="cpu",
+        core=core, driver_version=None, toolkit_version=None, default_device="cpu",
         get_error_string=lambda: "", cpu_device=engine.get_device("cpu"))  # fmt: skip
     module.runtime = runtime
 
@@ -158,9 +161,8 @@ def install(alias: str = "warp") -> None:
     for name in ("func_grad", "func_replay"):
         if not hasattr(engine, name):
             setattr(engine, name, lambda function: lambda adjoint: adjoint)
-    for name in ("fabricarray", "indexedfabricarray", "indexedarray", "indexedarray1d", "indexedarray2d",
-                 "indexedarray3d", "indexedarray4d",
-                 "fabricarrayarray", "indexedfabricarrayarray", "Texture1D", "Texture2D", "Texture3D"):  # fmt: skip
+    for name in ("fabricarray", "indexedfabricarray", "fabricarrayarray", "indexedfabricarrayarray", "Texture1D",
+                 "Texture2D", "Texture3D"):  # fmt: skip
         if not hasattr(engine, name):
             setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))  # what there is none of
     if not hasattr(engine, "tile"):
