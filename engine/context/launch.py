@@ -138,6 +138,8 @@ def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequ
                      record_cmd: bool) -> bool:  # fmt: skip
     """What tapes make of a launch; whether it is done with that."""
     args = [*inputs, *outputs]
+    if any(arg is None for arg in args):
+        args = arguments.with_missing(kernel, args, get_device(device))
     if adjoint:
         gradients.backward.launch_adjoint(kernel, dim, args, [*adj_inputs, *adj_outputs], device)
         return True
