@@ -63,7 +63,9 @@ class _Problem:
         ]  # fmt: skip
         if self.mask is None:
             return found
-        wanted = {(_number(i, self.input_names, "input"), _number(o, self.output_names, "output")) for i, o in self.mask}
+        wanted = {
+            (_number(i, self.input_names, "input"), _number(o, self.output_names, "output")) for i, o in self.mask
+        }
         return [pair for pair in found if pair in wanted]
 
     @contextmanager
@@ -105,8 +107,8 @@ def jacobian(function: Any, dim: Any = None, inputs: Sequence[Any] = (), outputs
              max_outputs_per_var: int = -1, restore_inputs: bool = True) -> Jacobians:  # fmt: skip
     """Jacobians by running a tape backwards once for each component of each output.
 
-    input_output_mask: (input, output) pairs by name or number; default all. max_outputs_per_var: rows to compute of each
-    Jacobian, the rest is NaN. Raises ValueError for a kernel whose backward pass is switched off.
+    input_output_mask: (input, output) pairs by name or number; default all. max_outputs_per_var: rows to compute of
+    each Jacobian, the rest is NaN. Raises ValueError for a kernel whose backward pass is switched off.
     """
     problem = _Problem(function, dim, inputs, outputs, device, input_output_mask)
     if problem.is_kernel and backward_is_off(function):
@@ -162,7 +164,9 @@ def jacobian_fd(function: Any, dim: Any = None, inputs: Sequence[Any] = (), outp
                 for x, before in zip(problem.inputs, kept, strict=True):
                     if before is not None:
                         x._window(x.ptr, x.shape, x.strides)[...] = before
-            window = problem.inputs[i]._window(problem.inputs[i].ptr, problem.inputs[i].shape, problem.inputs[i].strides)
+            window = problem.inputs[i]._window(
+                problem.inputs[i].ptr, problem.inputs[i].shape, problem.inputs[i].strides
+            )
             window[np.unravel_index(column, window.shape)] += step
             results = [y.numpy().reshape(-1).astype(np.float64) for y in problem.run()]
             if not restore_inputs:
@@ -190,7 +194,11 @@ def gradcheck(function: Any, dim: Any = None, inputs: Sequence[Any] = (), output
 
     Raises ValueError naming the pair and its largest difference, unless raise_exception is False.
     """
-    common: dict[str, Any] = {"input_output_mask": input_output_mask, "device": device, "restore_inputs": restore_inputs}
+    common: dict[str, Any] = {
+        "input_output_mask": input_output_mask,
+        "device": device,
+        "restore_inputs": restore_inputs,
+    }
     exact = jacobian(function, dim, inputs, outputs, max_outputs_per_var=max_outputs_per_var, **common)
     approximate = jacobian_fd(function, dim, inputs, outputs, max_inputs_per_var=max_inputs_per_var, eps=eps, **common)
     problem = _Problem(function, dim, inputs, outputs, device, input_output_mask)
@@ -201,7 +209,7 @@ def gradcheck(function: Any, dim: Any = None, inputs: Sequence[Any] = (), output
         x, y = a.numpy()[rows, columns].astype(np.float64), approximate[i, o].numpy()[rows, columns].astype(np.float64)
         worst = float(np.abs(x - y).max(initial=0.0))
         fits = bool(np.isfinite(x).all() and np.allclose(x, y, atol=atol, rtol=rtol))
-        name = f"input {problem.input_names[i]}, output {o if o >= len(problem.output_names) else problem.output_names[o]}"
+        name = f"input {problem.input_names[i]}, output {dict(enumerate(problem.output_names)).get(o, o)}"
         if show_summary:
             print(f"gradcheck {name}: largest difference {worst:.3g} {'ok' if fits else 'WRONG'}")
         if not fits and raise_exception:
@@ -243,8 +251,6 @@ def _split(plan: Any) -> int:
     return split
 
 
-
-
 def jacobian_plot(jacobians: Jacobians, function: Any, inputs: Sequence[Any] | None = None,
                   outputs: Sequence[Any] | None = None, show_plot: bool = True, show_colorbar: bool = True,
                   title: str | None = None) -> Any:  # fmt: skip
@@ -256,7 +262,7 @@ def jacobian_plot(jacobians: Jacobians, function: Any, inputs: Sequence[Any] | N
         raise ValueError("inputs must be provided")
     if not jacobians:
         return None
-    import matplotlib.pyplot as plt
+    import matplotlib.pyplot as plt  # type: ignore[import-not-found]
 
     problem = _Problem(function, 1, inputs, outputs or (), None, None)
     figure, axes = plt.subplots(1, len(jacobians), squeeze=False, layout="constrained")

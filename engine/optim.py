@@ -48,7 +48,9 @@ def _flat(a: array) -> array:
         raise ValueError("optimisers work on contiguous arrays")
     scalar = types.leaves(a.element)[0][1]
     size = a.size * len(types.leaves(a.element))
-    return array.over(scalar, "aos", (size,), views.contiguous_strides((size,), scalar.size), a.ptr, 0, a.block, a.device)
+    return array.over(
+        scalar, "aos", (size,), views.contiguous_strides((size,), scalar.size), a.ptr, 0, a.block, a.device
+    )
 
 
 def _state_of(param: array) -> Any:
@@ -72,8 +74,8 @@ class _Optimiser:
         """The arrays to optimise; state of arrays that fit the former ones is kept."""
         self.params = None if params is None else list(params)
         for p in self.params or ():
-            scalars = {scalar for _, scalar in types.leaves(p.element)}
-            if len(scalars) != 1 or not next(iter(scalars)).is_float:
+            same = types.components(p.element)
+            if same is None or not same[0].is_float:
                 raise TypeError(f"parameters are float arrays or arrays of vectors of floats, got {p!r}")
         for name in self.state:
             before = getattr(self, name)
@@ -134,8 +136,8 @@ class Adam(_Optimiser):
 
     def _step(self, n: int, params: array, g: array) -> None:
         corrections = 1.0 - self.beta1 ** (self.t + 1), 1.0 - self.beta2 ** (self.t + 1)
-        launch(adam_step, params.size, [g, _flat(self.m[n]), _flat(self.v[n]), self.lr, self.beta1, self.beta2,
-                                        *corrections, self.eps, params], device=params.device, record_tape=False)  # fmt: skip
+        inputs = [g, _flat(self.m[n]), _flat(self.v[n]), self.lr, self.beta1, self.beta2, *corrections, self.eps]
+        launch(adam_step, params.size, inputs, [params], device=params.device, record_tape=False)
 
 
 class SGD(_Optimiser):

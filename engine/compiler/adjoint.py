@@ -13,7 +13,7 @@ reverse-mode automatic differentiation, FGCS 21(8), 2005), so `s += f(j)` saves 
 one per thread, which the augmented forward kernel (`adjoint_forward`) fills: an iteration's frame is pushed at its end
 and popped where its reversal begins.
 
-    arena of one thread:   … [inner frames of iteration 0][frame of iteration 0][inner frames of 1][frame of 1] … [thread]
+    arena of one thread:   [inner frames of iteration 0][frame of iteration 0][inner frames of 1][frame of 1] … [thread]
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from typing import Any
 
 from engine.compiler.adjoint_activity import Activity, ArrayKey, accesses, array_key, roots
 from engine.compiler.adjoint_flow import Block, Flow, blocks_of, is_float, results_of
+from engine.compiler.adjoint_replay import Replay
 from engine.compiler.adjoint_rules import RULES
+from engine.compiler.adjoint_step import ReverseStep, find_masked
 from engine.compiler.inline import inline
 from engine.compiler.ir import Function, Location, Op, Region, clone_op
 from engine.compiler.ops import ELEMENTWISE
@@ -35,6 +37,7 @@ from engine.compiler.types import LocalArray, Pointer, Scalar, Table, Type, bool
 from engine.errors import CompileError
 
 _PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address"})
+
 
 @dataclass(eq=False)
 class Frame:
@@ -231,9 +234,11 @@ class Reverse:
         return self.known[local]
 
     def replayable(self, v: Op, block: Block, seen: set[Op]) -> bool:
-        """Whether `v`, or what it needs inside ifs, can be computed again without the tape; `block` is outside of them."""
+        """Whether `v`, and what it needs inside ifs, can be computed again without the tape; `block` is around them."""
         home = self.flow.home.get(v)
-        if v.kind in ("const", "param") or v in seen or (v.kind != "result" and home is block) or not home.within(block):  # type: ignore[union-attr]
+        if v.kind in ("const", "param") or v in seen or home is None or not home.within(block):
+            return True
+        if home is block and v.kind != "result":
             return True
         seen.add(v)
         if v.kind == "result":
@@ -255,7 +260,7 @@ class Reverse:
     def replay(self, v: Op, home: Block) -> Op:
         """Runs an `if` again, as far as the result `v` needs it."""
         out: list[Op] = []
-        result = _Replay(self, home).result(v, out)
+        result = Replay(self, home).result(v, out)
         self.pre[home] += out
         return result
 
@@ -332,7 +337,7 @@ class Reverse:
 
     def elementwise(self, op: Op) -> None:
         if op in self.activity and (g := self.adjoint(op)) is not None:
-            RULES[op.kind](_Step(self, op, g))
+            RULES[op.kind](ReverseStep(self, op, g))
 
     def cast(self, op: Op) -> None:
         if op in self.activity and (g := self.adjoint(op)) is not None:
@@ -394,8 +399,8 @@ class Reverse:
         self.reverse(body)
         for k in carried:
             phi = body.params[k]
-            g = self.adjoint(phi) if phi in self.activity else None  # type: ignore[assignment]
-            self.emit("set", void, slots[k], g if g is not None else self.zero(phi.type))
+            before = self.adjoint(phi) if phi in self.activity else None
+            self.emit("set", void, slots[k], before if before is not None else self.zero(phi.type))
         region = Region([counter, *self.code(body)])
         self.block, self.loc = outer, op.loc
         minus = self.const(int64, -1)
@@ -412,7 +417,9 @@ class Reverse:
                              for v in op.operands)  # fmt: skip
         zero, one = self.const(int64, 0), self.const(int64, 1)
         up = self.emit("gt", bool_, step, zero)
-        span = self.emit("select", int64, up, self.emit("sub", int64, stop, start), self.emit("sub", int64, start, stop))
+        span = self.emit(
+            "select", int64, up, self.emit("sub", int64, stop, start), self.emit("sub", int64, start, stop)
+        )
         width = self.emit("abs", int64, step)
         rounded = self.emit("sub", int64, self.emit("add", int64, span, width), one)
         whole = self.emit("div", int64, rounded, width)  # by a step of 0: no trips, as x / 0 = 0
@@ -476,8 +483,8 @@ class Reverse:
         v = op.operands[-1]
         if is_float(v.type):
             if v in self.activity.varied and not roots(op.operands[0]):
-                raise self.error(op, "gradients do not go into an array that is stored in memory itself (in an array of "
-                                     "structs): pass it to the kernel as an argument")  # fmt: skip
+                raise self.error(op, "gradients do not go into an array that is itself stored in an array of structs: "
+                                     "pass it to the kernel as an argument")  # fmt: skip
             g = self.grad_access("load", op)
             if g is not None:
                 self.grad_access("store", op, self.zero(v.type))
@@ -505,7 +512,7 @@ class Reverse:
         n, mine = op.attrs["ndim"], {array_key(p) for p in roots(op.operands[0])}
         for other, keys in accesses(self.flow, ("store", "atomic")):
             if keys & mine and other.attrs.get("op") != name:
-                raise self.error(op, f"the gradient of atomic_{name} needs all other writes to the array to be atomic_{name}")
+                raise self.error(op, f"the gradient of atomic_{name} needs every write to the array to be one")
         place = tuple([self.value(x) for x in op.operands[: 1 + 2 * n]])
         final = self.emit("load", v.type, *place, attrs={k: a for k, a in op.attrs.items() if k != "op"})
         won = self.emit("eq", bool_, self.value(v), final)
@@ -566,13 +573,15 @@ class Reverse:
         for p in fn.params:
             key = (p.attrs["index"], p.attrs["path"])
             values[p] = adjoints[key] if key in adjoints else self.value(arguments[key])
-        pointers = {values[p]: arguments[p.attrs["index"], p.attrs["path"]] for p in fn.params if isinstance(p.type, Pointer)}
+        pointers = {
+            values[p]: arguments[p.attrs["index"], p.attrs["path"]] for p in fn.params if isinstance(p.type, Pointer)
+        }
         out = self.rev[self.block]
         *body, end = fn.body.ops
         for inner in body:
             self.place_custom(inner, values, pointers, out)
         none = self.all_zero([g for v, g in zip(outputs, found, strict=True) if g is not None and v in self.masked])
-        at = {key: v for key, v in zip(_yielded(op.attrs["gradient"].function, count), end.operands, strict=True)}
+        at = dict(zip(_yielded(op.attrs["gradient"].function, count), end.operands, strict=True))
         for key, v in arguments.items():
             if is_float(v.type) and key in at:
                 g = values.get(at[key], at[key])
@@ -589,7 +598,7 @@ class Reverse:
         return zip([Op("none", t) for t in types_of], found, strict=True)
 
     def place_custom(self, op: Op, values: dict[Op, Op], pointers: dict[Op, Op], out: list[Op]) -> None:
-        """Copies one op of a gradient function; a shadow becomes the gradient array, or the next best when there is none."""
+        """Copies one op of a gradient function; a shadow becomes the gradient array."""
         if op.kind == "shadow":
             place = self.shadow(pointers[values.get(op.operands[0], op.operands[0])])
             if place is None:
@@ -600,7 +609,9 @@ class Reverse:
         copy = clone_op(op, values)
         out.append(copy)
         for inner in Region([copy]).walk():
-            if inner.kind in ("load", "store", "atomic") and any(p.attrs["index"] >= self.shift for p in roots(inner.operands[0])):
+            if inner.kind in ("load", "store", "atomic") and any(
+                p.attrs["index"] >= self.shift for p in roots(inner.operands[0])
+            ):
                 self.accesses.append(inner)
 
     # local arrays
@@ -631,7 +642,7 @@ class Reverse:
 
 
 def gradient_mir(gradient: Any, fma: bool) -> Function:
-    """The MIR of a custom gradient: parameters by argument and path, a `yield` of the arguments' adjoints at the end."""
+    """The MIR of a custom gradient: parameters by argument and path, then a `yield` of the arguments' adjoints."""
     return simplify(scalarize(inline(gradient.function, customs=False)), fma)
 
 
@@ -639,7 +650,9 @@ def _thread_place(op: Op) -> tuple[Any, ...] | None:
     """Where this thread's index stands among the indices of an access that no other thread can make; else None."""
     if op.operands[0].kind != "param":
         return None
-    found = [(v.attrs["axis"], v.attrs["ndim"]) if v.kind == "tid" else None for v in op.operands[1 : 1 + op.attrs["ndim"]]]
+    found = [
+        (v.attrs["axis"], v.attrs["ndim"]) if v.kind == "tid" else None for v in op.operands[1 : 1 + op.attrs["ndim"]]
+    ]
     axes = {a for a in found if a is not None}
     whole = any(axes >= {(axis, ndim) for axis in range(ndim)} for _, ndim in axes)
     return tuple(found) if whole else None
@@ -651,108 +664,11 @@ def _yielded(function: Function, count: int) -> list[tuple[int, Any]]:
             for path, _ in leaves(p.type)]  # fmt: skip
 
 
-def find_masked(flow: Flow) -> set[Op]:
-    """Values that a select (or min, max) may drop: their adjoint is then 0, and stays 0 whatever it is multiplied by.
-
-    In `x / n if n > 0 else 0` the quotient's adjoint at n = 0 is 0, and 0 / 0 must not come of it.
-    """
-    found: set[Op] = set()
-    for _, op in reversed(list(flow.ops())):
-        if op.kind == "select":
-            found.update(op.operands[1:])
-        elif op.kind in ("min", "max", "select_min", "select_max") or op in found:
-            found.update(op.operands)
-        for k, result in enumerate(results_of(op)):
-            if result in found:
-                found.update(v for b in blocks_of(op) for v in (b.yields[k], *b.inits[k : k + 1]))
-    return found
-
-
-class _Step:
-    """What a rule sees of one op."""
-
-    def __init__(self, reverse: Reverse, op: Op, g: Op):
-        self.reverse, self.op, self.g = reverse, op, g
-        self.none: Op | None = None  # whether the adjoint is 0, for values that may be masked
-        if op in reverse.masked and op.kind in ("mul", "div", "sqrt", "fma"):
-            self.none = self.emit("eq", g, self.number(0.0))
-
-    def needs(self, k: int) -> bool:
-        return self.op.operands[k] in self.reverse.activity
-
-    def operand(self, k: int) -> Op:
-        return self.reverse.value(self.op.operands[k])
-
-    def result(self) -> Op:
-        return self.reverse.value(self.op)
-
-    def emit(self, kind: str, *operands: Op) -> Op:
-        truth = kind in ELEMENTWISE and (ELEMENTWISE[kind].result == "bool" or operands[0].type is bool_)
-        return self.reverse.emit(kind, bool_ if truth else self.op.type, *operands)
-
-    def number(self, value: float) -> Op:
-        return self.reverse.const(self.op.type, value)
-
-    def add(self, k: int, value: Op) -> None:
-        if self.none is not None and self.needs(k):
-            value = self.emit("select", self.none, self.number(0.0), value)
-        self.reverse.add(self.op.operands[k], value)
-
-    def add_product(self, k: int, a: Op, b: Op) -> None:
-        if self.none is not None:
-            self.add(k, self.emit("mul", a, b))
-        else:
-            self.reverse.add_product(self.op.operands[k], a, b)
-
-
-class _Replay:
-    """Emits ifs again, outside of the block lists; values from outside of them come from the reverse pass."""
-
-    def __init__(self, reverse: Reverse, home: Block):
-        self.reverse, self.home = reverse, home
-        self.known: dict[Op, Op] = {}
-
-    def result(self, v: Op, out: list[Op]) -> Op:
-        owner, k = v.attrs["of"], v.attrs["index"]
-        slot = self.reverse.new_slot(v.type, "again")
-        if owner.kind == "custom":
-            value = self.value(blocks_of(owner)[0].yields[k], out)
-            out.append(Op("set", void, (slot, value)))
-        else:
-            condition = self.value(owner.operands[0], out)
-            regions = []
-            for block in blocks_of(owner):
-                inner: list[Op] = []
-                before = dict(self.known)
-                value = self.value(block.yields[k], inner)
-                self.known = before
-                regions.append(Region([*inner, Op("set", void, (slot, value))]))
-            out.append(Op("if", void, (condition,), None, tuple(regions), owner.loc))
-        got = Op("get", v.type, (slot,))
-        out.append(got)
-        return got
-
-    def value(self, v: Op, out: list[Op]) -> Op:
-        reverse = self.reverse
-        home = reverse.flow.home.get(v)
-        if v.kind in ("const", "param") or home is None or home is self.home or not home.within(self.home):
-            return reverse.value(v)
-        if v in self.known:
-            return self.known[v]
-        if v.kind == "result":
-            made = self.result(v, out)
-        else:
-            operands = tuple([self.value(x, out) for x in v.operands])
-            made = Op(v.kind, v.type, operands, v.attrs, (), v.loc)
-            out.append(made)
-        self.known[v] = made
-        return made
-
-
 _R = Reverse
 HANDLERS: dict[str, Callable[[Reverse, Op], None]] = {
-    **dict.fromkeys(RULES, _R.elementwise), "cast": _R.cast, "bitcast": _R.bitcast, "select": _R.select, "if": _R.branch,
-    "loop": _R.loop, "load": _R.load, "store": _R.store, "atomic": _R.atomic, "local_load": _R.local_load,
+    **dict.fromkeys(RULES, _R.elementwise), "cast": _R.cast, "bitcast": _R.bitcast, "select": _R.select,
+    "if": _R.branch, "loop": _R.loop, "load": _R.load, "store": _R.store, "atomic": _R.atomic,
+    "local_load": _R.local_load,
     "local_store": _R.local_store, "custom": _R.custom,
 }  # fmt: skip
 # ops that pass no gradient on

@@ -112,13 +112,15 @@ class Activity:
             return changed
         if kind == "custom":
             moved = self.custom_varies(op)
-            return any([self.mark(r, moved and is_float(r.type), varied) for r in results_of(op)])
+            marked = [self.mark(r, moved and is_float(r.type), varied) for r in results_of(op)]
+            return any(marked)
         if kind in ("load", "atomic"):
             return is_float(op.type) and self.mark(op, self.is_active_pointer(op.operands[0]), varied)
         if kind == "local_load":
-            return any([self.mark(op, op.operands[0] in found, found) for found in (varied, bits)])
+            return self.mark(op, op.operands[0] in varied, varied) | self.mark(op, op.operands[0] in bits, bits)
         if kind == "local_store":
-            return any([self.mark(op.operands[0], op.operands[2] in found, found) for found in (varied, bits)])
+            array, v = op.operands[0], op.operands[2]
+            return self.mark(array, v in varied, varied) | self.mark(array, v in bits, bits)
         if kind == "bitcast":
             v = op.operands[0]
             if is_float(op.type):
@@ -133,9 +135,7 @@ class Activity:
         return self.mark(op, any(v in bits for v in op.operands), bits)
 
     def custom_varies(self, op: Op) -> bool:
-        return any(
-            self.is_active_pointer(v) if isinstance(v.type, Pointer) else v in self.varied for v in op.operands
-        )
+        return any(self.is_active_pointer(v) if isinstance(v.type, Pointer) else v in self.varied for v in op.operands)
 
     # backward
 
@@ -163,7 +163,8 @@ class Activity:
             return changed
         if kind == "custom":
             wanted = not op.attrs["outputs"] or any(v in useful for v in op.attrs["outputs"] if v)
-            return any([self.mark(v, wanted and is_float(v.type), useful) for v in op.operands])
+            marked = [self.mark(v, wanted and is_float(v.type), useful) for v in op.operands]
+            return any(marked)
         if kind in ("store", "atomic"):
             v = op.operands[-1]
             return is_float(v.type) and self.mark(v, self.is_active_pointer(op.operands[0]), useful)

@@ -1,11 +1,11 @@
 """The form that gradients are made on: MIR in which values flow through ifs and loops instead of sitting in slots.
 
-Structured SSA: a slot becomes the value that it holds at each point. What an `if` or a loop changes is a `result` of it;
-what a loop carries from one iteration to the next is a `phi` of its body. Every op keeps its meaning and its location.
+Structured SSA: a slot becomes the value that it holds at each point. What an `if` or a loop changes is a `result` of
+it; what a loop carries from one iteration to the next is a `phi` of its body. Ops keep their meaning and location.
 
     if      operands condition; blocks then, else; result k is `yields[k]` of the branch that ran
     loop    operands start, stop, step (of a range) or none; one block whose phis begin as `inits` and become `yields`;
-            result k is the last value of phi k. `stop` is the truth that ends the loop at its latch. A `while` is a loop
+            result k is the last value of phi k. `stop` is the truth that ends the loop at its latch. A `while` is one
             whose body evaluates the condition, does the rest under an `if`, and stops when it was false.
     custom  a call of a function with a gradient of its own; one block that yields its results
 """
@@ -127,7 +127,9 @@ class _Builder:
         self.flow.home[op] = self.block
         return op
 
-    def made(self, kind: str, t: Type, block: Block, loc: Any = None, operands: tuple[Op, ...] = (), **attrs: Any) -> Op:
+    def made(
+        self, kind: str, t: Type, block: Block, loc: Any = None, operands: tuple[Op, ...] = (), **attrs: Any
+    ) -> Op:
         """A value that stands in no list of ops: a phi or a result."""
         op = Op(kind, t, operands, attrs, (), loc)
         self.flow.home[op] = block
@@ -207,7 +209,9 @@ class _Builder:
             after.append(self.region(region, block, before))
         self.env = before
         for slot in dict.fromkeys(s for env in after for s in env if env[s] is not before.get(s)):
-            if not self.is_visible(slot, outer) or (isinstance(slot.type, Pointer) and not all(slot in env for env in after)):
+            if not self.is_visible(slot, outer) or (
+                isinstance(slot.type, Pointer) and not all(slot in env for env in after)
+            ):
                 continue
             values = [env[slot] if slot in env else self.zero(slot.type) for env in after]
             if all(v is values[0] for v in values):
@@ -221,7 +225,9 @@ class _Builder:
 
     def result(self, owner: Op, slot: Op, block: Block) -> Op:
         results = owner.attrs["results"]
-        op = self.made("result", slot.type, block, owner.loc, of=owner, index=len(results), name=slot.attrs.get("name", ""))
+        op = self.made(
+            "result", slot.type, block, owner.loc, of=owner, index=len(results), name=slot.attrs.get("name", "")
+        )
         results.append(op)
         return op
 

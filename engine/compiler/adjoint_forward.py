@@ -26,7 +26,9 @@ def augmented(flow: Flow, frames: Mapping[Block, Frame], first: int, counts: boo
     return _Forward(flow, frames, first, counts).run("augmented")
 
 
-def counting(flow: Flow, frames: Mapping[Block, Frame], first: int, written: frozenset[ArrayKey]) -> tuple[Function, bool]:
+def counting(
+    flow: Flow, frames: Mapping[Block, Frame], first: int, written: frozenset[ArrayKey]
+) -> tuple[Function, bool]:
     """The kernel that stores each thread's bytes into parameter `first` (int64), and whether it writes nothing else."""
     pure = _Forward(flow, frames, first, True, count_only=True, effects=False).run("counting")
     pure = simplify(pure, fma=False)

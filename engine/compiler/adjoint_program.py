@@ -49,7 +49,7 @@ class DerivedKernel:
 
 @dataclass(eq=False)
 class Footprint:
-    """Which arrays a kernel reads and writes, among its parameters; `floats` are those whose elements have derivatives."""
+    """Which arrays a kernel reads and writes, among its parameters; `floats`: whose elements have derivatives."""
 
     reads: frozenset[ArrayKey]
     writes: frozenset[ArrayKey]

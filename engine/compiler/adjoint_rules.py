@@ -1,7 +1,7 @@
 """The derivative of each primitive: one row for every elementwise op, for `adjoint` to apply in reverse order.
 
 A rule gets the adjoint g of the op's result and adds to the adjoints of its operands what the chain rule says. It asks
-for the values of operands and result only where it uses them: what no rule asks for is never recomputed or saved. Where a
+for the values of operands and result only where it uses them: what no rule asks for is not recomputed or saved. Where a
 function has a kink the rule takes one side (min, max: the second operand on a tie; abs: 0 at 0); where it jumps
 (floor, rint …) the derivative is that of the flat parts, 0.
 """

@@ -38,7 +38,7 @@ def _overload(forward: Func, gradient: Func) -> Func:
 def func_replay(forward: Func) -> Callable[[Callable[..., Any]], Func]:
     """Decorator, for scripts written for Warp: what to run in place of `forward` on the way back.
 
-    It is never needed here: the way back does not run functions with effects again, it reads what they gave from the tape.
+    It is not needed here: the way back does not run functions with effects again, but reads their results off the tape.
     """
     if not isinstance(forward, Func):
         raise TypeError(f"func_replay takes a function made by @func, got {forward!r}")

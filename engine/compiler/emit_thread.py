@@ -226,9 +226,18 @@ class _Thread:
             entry = table.get(kind)
             if entry is not None:
                 operands = [names[v] for v in op.operands]
-                names[op] = entry(self, op.operands[0].type, operands)  # type: ignore[arg-type]
+                t: Scalar = op.operands[0].type  # type: ignore[assignment]
+                if t.kind == "f" and t.bits == 16:
+                    names[op] = self.half(entry, t, op.type, operands)
+                else:
+                    names[op] = entry(self, t, operands)
             else:
                 structure[kind](self, op)
+
+    def half(self, entry: emit_ops.Entry, t: Scalar, result: Type, operands: list[str]) -> str:
+        """A primitive on 16-bit floats: computed in float32, then rounded (gradients make such ops)."""
+        wide = entry(self, float32, [emit_ops.cast(self, t, float32, x) for x in operands])
+        return emit_ops.cast(self, float32, t, wide) if result == t else wide
 
     def const(self, op: Op) -> None:
         self.names[op] = literal(op.type, op.attrs["value"])  # type: ignore[arg-type]

@@ -201,7 +201,7 @@ STRUCTURAL: dict[str, str] = {
     "local_pointer": "MIR: address of a local array",
     "pointer_to_int": "MIR: pointer as uint64",
     "int_to_pointer": "MIR: uint64 as pointer",
-    "custom": "the arguments of a function with its own gradient; region its body; attrs gradient, outputs (slots it sets), "
+    "custom": "arguments of a function with its own gradient; region its body; attrs gradient, outputs (its slots), "
               "MIR: args (parameter and path of each operand)",
     "yield": "last op of a gradient function: the adjoints of its arguments",
     "shadow": "an array's gradient, in the gradient of a function; MIR: of a pointer",

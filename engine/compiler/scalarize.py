@@ -496,9 +496,8 @@ class _Scalarizer:
 
     def shadow(self, op: Op) -> Leaves:
         """The gradient of an array: other pointers, the same shape and strides."""
-        return [
-            self.emit("shadow", pointer, (v,)) if isinstance(v.type, Pointer) else v for v in self.values[op.operands[0]]
-        ]
+        values = self.values[op.operands[0]]
+        return [self.emit("shadow", pointer, (v,)) if isinstance(v.type, Pointer) else v for v in values]
 
     def index(self, op: Op) -> Leaves:
         return [self.emit("index", op.type, (), op.attrs)]

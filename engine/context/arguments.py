@@ -143,6 +143,8 @@ def _check_aggregate(kernel: str, name: str, wanted: types.Type, value: Any) -> 
     if own is not None and own != wanted:
         raise LaunchError(kernel, name, repr(wanted), _seen(value))
     try:
+        if isinstance(wanted, types.Matrix) and isinstance(value, tuple | list):  # rows, or all numbers in a row
+            value = values.value_class(wanted)(np.reshape(value, -1))
         leaves = leaf_values(value, wanted)
     except (TypeError, ValueError, AttributeError):
         raise LaunchError(kernel, name, repr(wanted), _seen(value)) from None

@@ -1,7 +1,7 @@
 """Runs what a gradient consists of: augmented forward launches with their arena, and backward launches.
 
-`Plan` is one launch seen by the differentiator: which arrays its arguments are, which of them carry gradients, which the
-launch overwrites. `forward()` runs it and keeps what the way back needs; `backward(gradients)` undoes it.
+`Plan` is one launch seen by the differentiator: which arrays its arguments are, which of them carry gradients, which
+the launch overwrites. `forward()` runs it and keeps what the way back needs; `backward(gradients)` undoes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from engine.context import arguments, gradients
 from engine.context.array import array
 from engine.context.device import get_device
 from engine.context.launch import Indirect, launch
-from engine.context.table import Table
 from engine.errors import LaunchError
 
 
@@ -64,11 +63,15 @@ class Plan:
 
     def __init__(self, kernel: Any, dim: Any, args: Sequence[Any], device: Any):
         self.kernel, self.dim, self.device = kernel, dim, get_device(device)
-        self.args, kinds = arguments.check(kernel.name, kernel.params, list(args), self.device)
+        self.args, kinds = arguments.check(
+            kernel.name, kernel.params, arguments.with_missing(kernel, list(args), self.device), self.device
+        )
         self.kinds = tuple(kinds)
         self.prints = footprint(kernel, self.kinds)
         self.arrays: dict[ArrayKey, array] = {
-            (i, path): a for i, (v, t) in enumerate(zip(self.args, self.kinds, strict=True)) for path, a in arrays_of(v, t)
+            (i, path): a
+            for i, (v, t) in enumerate(zip(self.args, self.kinds, strict=True))
+            for path, a in arrays_of(v, t)
         }
         self.active: frozenset[ArrayKey] = frozenset()
         self.gradient: Gradient | None = None
@@ -84,13 +87,13 @@ class Plan:
         return [self.arrays[k] for k in sorted(self.prints.writes, key=repr) if k in self.arrays]
 
     def differentiate(self, active: frozenset[ArrayKey]) -> Gradient:
-        """Makes the gradient for these active arrays. Raises CompileError for code, LaunchError for arguments without one."""
+        """Makes the gradient for these active arrays; CompileError for code, LaunchError for arguments without one."""
         self.active = active & self.prints.floats
         for i, kind in enumerate(self.kinds):
             if isinstance(kind, types.Table) and any(k[0] == i for k in self.prints.writes & self.prints.floats):
                 name = self.kernel.params[i][0]
                 raise LaunchError(self.kernel.name, name, "arrays, to pass gradients on", f"a table {kind!r}",
-                                  "gradients do not go through tables yet: pass its fields to the kernel as arrays")  # fmt: skip
+                                  "gradients do not go through tables: pass its fields as arrays")  # fmt: skip
         saved, shared = self._overlaps()
         demand = Demand(self.active, saved & self.prints.reads, shared & self.active)
         self.gradient = gradient(self.kernel, self.kinds, demand)
@@ -136,9 +139,10 @@ class Plan:
         if made.count is not None:
             total = self._count(made.count, made.count_is_pure)
         if total > config.tape_limit:
-            where = f"the loop at line {made.loop} saves" if made.loop else "it saves"
+            where = f"the loop at line {made.loop} saves"
             raise LaunchError(self.kernel.name, "dim", f"at most {config.tape_limit} bytes saved for the gradient",
-                              f"{total} bytes for {self.threads} threads: {where} {made.frame} bytes and more per thread",
+                              f"{total} bytes for {self.threads} threads: {where} values of each iteration" if made.loop
+                              else f"{total} bytes for {self.threads} threads: {made.frame} each",
                               "raise engine.config.tape_limit, or launch fewer threads at a time")  # fmt: skip
         self.arena = _take_arena(max(total, 1), self.device)
         self.launch(made.forward, [*self.args, self.arena, self.offsets or _nothing(types.int64, self.device)])

@@ -108,7 +108,7 @@ def overlap(a: array, b: array) -> bool:
         return False
     x, y = (one._window(one.ptr, one.shape, one.strides) for one in (a, b))
     try:
-        return bool(np.may_share_memory(x, y) and np.shares_memory(x, y, max_work=10_000))
+        return np.may_share_memory(x, y) and np.shares_memory(x, y, max_work=10_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -94,7 +94,7 @@ class Tape:
         self.strict = strict
         self.entries: list[Recorded] = []
         self.gradients = Gradients(self)
-        self.scopes: list[tuple[int, str | None, Any]] = []  # (entries before it, name or None where one ends, metadata)
+        self.scopes: list[tuple[int, str | None, Any]] = []  # (entries before it, name or None for an end, metadata)
         self.loss: array | None = None
         self._carriers: dict[int, Block] = {}  # blocks that depend on an array with requires_grad
         self._hidden: dict[int, tuple[Block, int]] = {}  # gradients of those that have none of their own
@@ -149,7 +149,9 @@ class Tape:
         plan.forward()
         for a in plan.written:
             _wrote(a)
-        entry = Recorded(kernel.name, lambda tape: tape._undo_launch(entry), list(plan.arrays.values()), plan.written, plan)
+        entry = Recorded(
+            kernel.name, lambda tape: tape._undo_launch(entry), list(plan.arrays.values()), plan.written, plan
+        )
         entry.again = {k: plan.arrays[k] for k in made.reads if k in plan.arrays}
         entry.time = _time
         for a in entry.again.values():
@@ -163,10 +165,10 @@ class Tape:
             for inner in stored_arrays(a.block.kept):
                 if self.carries(inner):
                     raise LaunchError(plan.kernel.name, plan.name_of(key), "arrays without gradients in its elements",
-                                      f"{inner!r} with one", "pass that array to the kernel as an argument")  # fmt: skip
+                                      f"{inner!r} with one", "pass that array as an argument")  # fmt: skip
 
     def record_func(self, backward: Callable[[], Any], arrays: Sequence[array]) -> None:
-        """Records a function of the host that propagates the gradients of `arrays`; `backward()` is called in its turn."""
+        """Records a host function that propagates the gradients of `arrays`; `backward()` is called in its turn."""
         for a in arrays:
             self.carry(a)
         self.entries.append(Recorded(getattr(backward, "__name__", "func"), lambda tape: backward(), list(arrays)))
@@ -229,7 +231,7 @@ class Tape:
             self._undo_all()
 
     def _undo_all(self) -> None:
-        """Every entry, the last first. Gradients to be retained are put back to what they were before they were used up."""
+        """Every entry, the last first. Gradients to be retained are put back to what they were before being used up."""
         kept: dict[int, tuple[array, np.ndarray]] = {}
         for entry in reversed(self.entries):
             for a in entry.written:

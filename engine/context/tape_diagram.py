@@ -7,7 +7,7 @@ from typing import Any
 
 
 def tape_diagram(entries: Sequence[Any], scopes: Sequence[tuple[int, str | None, Any]], simplify: bool = True) -> str:
-    """The text of the diagram. `entries` have a name, `arrays` and `written`; with `simplify`, repetitions are one box."""
+    """The text of the diagram. `entries` have name, `arrays` and `written`; with `simplify`, equal ones are one box."""
     lines = ["digraph tape {", "  rankdir=LR;"]
     arrays: dict[int, str] = {}
     marks = list(scopes)
@@ -26,7 +26,9 @@ def tape_diagram(entries: Sequence[Any], scopes: Sequence[tuple[int, str | None,
             if id(a) not in arrays:
                 arrays[id(a)] = f"a{len(arrays)}"
                 tip = f"array: dtype={a.element!r}, shape={a.shape}"
-                lines.append(f'  {arrays[id(a)]} [shape=ellipse, label="{a.element!r}{list(a.shape)}", tooltip="{tip}"];')
+                lines.append(
+                    f'  {arrays[id(a)]} [shape=ellipse, label="{a.element!r}{list(a.shape)}", tooltip="{tip}"];'
+                )
             edge = (f"op{at}", arrays[id(a)]) if id(a) in written else (arrays[id(a)], f"op{at}")
             lines.append(f"  {edge[0]} -> {edge[1]};")
         at += count

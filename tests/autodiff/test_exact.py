@@ -42,7 +42,7 @@ def test_a_value_of_a_loop_used_after_it():
 
 @engine.kernel
 def product(x: engine.array(dtype=float), n: int, y: engine.array(dtype=float)):
-    p = float(1.0)
+    p = 1.0
     for i in range(n):
         p = p * x[i]
     y[0] = p
@@ -55,7 +55,7 @@ def test_product_over_a_dynamic_range():
 
 @engine.kernel
 def argmax(x: engine.array(dtype=float), y: engine.array(dtype=float)):
-    best = float(-1.0e30)
+    best = -1.0e30
     for i in range(x.shape[0]):
         if x[i] <= best:
             continue
@@ -144,10 +144,10 @@ def test_writing_another_part_of_the_memory_is_no_error():
 
 
 @engine.kernel
-def newton(x: engine.array(dtype=engine.float64), y: engine.array(dtype=engine.float64), steps: engine.array(dtype=int)):
+def newton(x: k.array(dtype=k.float64), y: k.array(dtype=k.float64), steps: k.array(dtype=int)):
     a = x[0]
     r = a
-    count = int(0)
+    count = 0
     while True:
         better = (r + a / r) / engine.float64(2.0)
         count = count + 1
@@ -169,9 +169,9 @@ def test_a_while_loop_with_break():
 
 @engine.kernel
 def nested(x: engine.array(dtype=float), n: int, y: engine.array(dtype=float)):
-    s = float(0.0)
+    s = 0.0
     for i in range(n):
-        p = float(1.0)
+        p = 1.0
         for j in range(i, n):
             if j == i + 2:
                 break
@@ -317,7 +317,7 @@ def test_sums_save_nothing():
 
 @engine.kernel
 def weighted_sum(x: engine.array(dtype=float), w: engine.array(dtype=float), n: int, y: engine.array(dtype=float)):
-    s = float(0.0)
+    s = 0.0
     for j in range(n):
         if x[j] > 0.0:
             s += x[j] * w[j]

@@ -50,10 +50,11 @@ def blocks(inner):
     body = st.lists(inner, min_size=1, max_size=3).map(lambda parts: [line for part in parts for line in part])
     return st.one_of(
         assignment,
-        st.builds(lambda p, q, a, b: [f"if {p} > {q}:", *indented(a), "else:", *indented(b)], operand, operand, body, body),
+        st.builds(lambda p, q, a, b: [f"if {p} > {q}:", *indented(a), "else:", *indented(b)],
+                  operand, operand, body, body),
         st.builds(lambda a, i: [f"for i{i} in range(n[{i}]):", *indented(a)], body, st.integers(0, 2)),
-        st.builds(lambda a, b, p: ["for j in range(n[2]):", *indented(a), f"    if {p} > one:", "        break", *indented(b)],
-                  body, body, operand),
+        st.builds(lambda a, b, p: ["for j in range(n[2]):", *indented(a), f"    if {p} > one:", "        break",
+                                   *indented(b)], body, body, operand),
         st.builds(lambda a, b, p: ["for j in range(1, 6, 2):", *indented(a), f"    if {p} > half:", "        continue",
                                    *indented(b)], body, body, operand),
         st.builds(lambda a, i, u: [f"t{u} = n[{i}]", f"while t{u} > 0:", f"    t{u} = t{u} - 1", *indented(a)], body,
@@ -119,8 +120,8 @@ def test_gradients_of_random_programs(lines, values, n):
             slopes.append((up - down) / (2 * h))
         if abs(slopes[0] - slopes[1]) > 1e-4 * (1 + abs(slopes[0])):
             continue  # a kink or a branch lies between
-        one_sided = [(run(kernel, x + s * 1e-6 * e[:3], w + s * 1e-6 * e[3:], n)[0].numpy()[0] - y.numpy()[0]) / (s * 1e-6)
-                     for s in (1, -1)]  # fmt: skip
+        beside = {s: run(kernel, x + s * e[:3], w + s * e[3:], n)[0].numpy()[0] for s in (1e-6, -1e-6)}
+        one_sided = [(value - y.numpy()[0]) / s for s, value in beside.items()]
         if abs(one_sided[0] - one_sided[1]) > 1e-3 * (1 + abs(one_sided[0])):
             continue  # exactly on a kink: any slope between the sides is right
         assert found[j] == pytest.approx(slopes[1], rel=2e-5, abs=2e-6), f"component {j} at {values}, n={n}\n{source}"

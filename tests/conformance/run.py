@@ -66,13 +66,14 @@ def prepare(tests_dir: str) -> None:
 
 def run_one(tests_dir: str, file: str) -> None:
     """In a child process: runs one file and prints one line with the result."""
+    out = os.fdopen(os.dup(1), "w")  # a test may leave stdout redirected
     prepare(tests_dir)
     row: dict[str, Any] = {"file": file, "run": 0, "pass": 0, "skip": 0, "fail": 0, "import_error": None, "failures": []}
     try:
         module = importlib.import_module("warp.tests." + file[:-3].replace("/", "."))
     except BaseException as error:  # a file that cannot be imported is a result
         row["import_error"] = repr(error)[:300]
-        print("RESULT " + json.dumps(row), flush=True)
+        print("RESULT " + json.dumps(row), file=out, flush=True)
         return
     suite = unittest.defaultTestLoader.loadTestsFromModule(module)
     result = unittest.TextTestRunner(stream=io.StringIO(), verbosity=0).run(suite)
@@ -81,7 +82,7 @@ def run_one(tests_dir: str, file: str) -> None:
     row.update(run=result.testsRun, skip=len(result.skipped), fail=len(failed))
     row["pass"] = max(0, result.testsRun - row["skip"] - row["fail"])
     row["failures"] = [(t.id().split(".")[-1], _reason(text)) for t, text in bad]
-    print("\nRESULT " + json.dumps(row), flush=True)
+    print("\nRESULT " + json.dumps(row), file=out, flush=True)
 
 
 def _reason(text: str) -> str:

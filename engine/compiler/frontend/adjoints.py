@@ -4,8 +4,8 @@
     def f(x: float, y: float):         def _(x: float, y: float, adj_ret: float):
         return x * y                       adjoint[x] += y * adj_ret
 
-The gradient function takes the arguments of the function and then the adjoint of each result. `adjoint[x]` is a place: the
-adjoint of argument x, zero at first, or the gradient of the array x. What it was at the end is what the function yields.
+The gradient function takes the arguments of the function, then the adjoint of each result. `adjoint[x]` is a place: the
+adjoint of argument x, zero at first, or the gradient of the array x. What it is at the end is what the function yields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class CustomGradient:
 
     def __init__(self, gradient: Any, specs: Sequence[Any], result: types.Type):
         self.gradient, self.specs = gradient, list(specs)
-        self.results = list(result.items) if isinstance(result, types.Tuple) else [result] if result != types.void else []
+        self.results = (
+            list(result.items) if isinstance(result, types.Tuple) else [result] if result != types.void else []
+        )
         self._function: Function | None = None
 
     def __repr__(self) -> str:
@@ -35,7 +37,7 @@ class CustomGradient:
 
     @property
     def function(self) -> Function:
-        """Normalised HIR: run-time arguments, then adjoints of results; it ends in a `yield` of the arguments' adjoints.
+        """Normalised HIR: run-time arguments, then adjoints of results; it ends in a `yield` of the former's adjoints.
 
         Operand k of the yield belongs to run-time argument k; arguments without a derivative yield themselves.
         """
@@ -51,7 +53,9 @@ class CustomGradient:
         names = source.parameters
         if len(names) != len(self.specs) + len(self.results):
             wanted = f"{len(self.specs)} arguments and {len(self.results)} adjoints of results"
-            raise ctx.error(source.tree.args, f"the gradient function takes {len(names)} parameters, but needs {wanted}")
+            raise ctx.error(
+                source.tree.args, f"the gradient function takes {len(names)} parameters, but needs {wanted}"
+            )
         yielded: list[tuple[Op, Op]] = []  # argument, slot or argument
         for parameter, spec in zip(names, [*self.specs, *self.results], strict=True):
             if isinstance(spec, Static):

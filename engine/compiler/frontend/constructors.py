@@ -42,6 +42,10 @@ def construct(ctx: Lowering, t: types.Type, args: list[Value], kwargs: dict[str,
     """A value of aggregate type `t`; without arguments it is zero."""
     if isinstance(t, types.Struct):
         return _struct(ctx, t, args, kwargs, node)
+    if isinstance(t, types.Transform) and len(args) + len(kwargs) == 1 and "q" not in kwargs:
+        (position,) = [*args, *kwargs.values()]
+        if isinstance(type_of(position), types.Vector):  # without a rotation: the identity
+            args, kwargs = [position, *(Static(float(k == 3)) for k in range(4))], {}
     if isinstance(t, types.Transform) and kwargs:
         args = [*args, *(kwargs.pop(name) for name in ("p", "q") if name in kwargs)]
     if kwargs:
@@ -57,7 +61,7 @@ def construct(ctx: Lowering, t: types.Type, args: list[Value], kwargs: dict[str,
     flat: list[Op] = []
     for a in args:
         flat += _scalars(ctx, t, dtype, a, node)
-    if len(flat) == 1 and isinstance(t, types.Vector | types.Matrix):
+    if len(flat) == 1:
         flat *= count
     if len(flat) != count:
         raise ctx.error(node, f"{t!r}() takes {count} numbers, {len(flat)} are given")

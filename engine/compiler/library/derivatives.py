@@ -2,7 +2,7 @@
 
 Those here split floats into bits, reduce arguments, or are polynomials fitted to a function: a derivative of the fit is
 less exact than the function's own derivative, and where bits are taken apart there is none. All other functions of the
-library are differentiated through their bodies. A gradient function takes the arguments and the adjoints of the results.
+library are differentiated through their bodies. A gradient function takes the arguments, then the adjoints of results.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def log10_gradient(x, g):
 
 @derivative("pow")
 def pow_gradient(x, y, g):
-    """d x**y = y x**(y-1) dx + x**y log(x) dy; 0 where the exponent is 0, and by the exponent where x is not positive."""
+    """y x**(y-1) by the base, 0 where y is 0; x**y log(x) by the exponent, 0 where x is not positive."""
     if y != 0.0:
         adjoint[x] += g * y * pow(x, y - 1.0)
     if x > 0.0:

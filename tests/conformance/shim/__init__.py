@@ -117,7 +117,18 @@ def _fem() -> python_types.ModuleType:
         qp_weight: float
 
     module.Sample = Sample
+    module.integrand = lambda function: function
     return module
+
+
+class _Tile:
+    """An annotation that there is none of."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        pass
+
+    def __class_getitem__(cls, given: Any) -> Any:
+        return cls()
 
 
 def install(alias: str = "warp") -> None:
@@ -154,6 +165,8 @@ def install(alias: str = "warp") -> None:
                  "Texture2D", "Texture3D"):  # fmt: skip
         if not hasattr(engine, name):
             setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))  # what there is none of
+    if not hasattr(engine, "tile"):
+        engine.tile = _Tile
     engine.WarpCodegenError = engine.WarpCodegenTypeError = engine.WarpCodegenValueError = engine.CompileError
     engine.WarpCodegenAttributeError = engine.WarpCodegenKeyError = engine.CompileError
 

@@ -1,0 +1,113 @@
+"""Gradients that users write, and the errors that tell them what is wrong with one."""
+
+import pytest
+
+import engine
+from engine.compiler import lang as k
+
+
+@k.func
+def clipped(x: float, limit: float):
+    return k.min(x * x, limit)
+
+
+@k.func_grad(clipped)
+def clipped_gradient(x: float, limit: float, g: float):
+    k.adjoint[x] += 2.0 * x * g  # straight through the clip
+    k.adjoint[limit] -= 100.0 * g
+
+
+@k.func
+def two(v: k.vec3, s: float):
+    return v * s, k.dot(v, v)
+
+
+@k.func_grad(two)
+def two_gradient(v: k.vec3, s: float, g0: k.vec3, g1: float):
+    k.adjoint[v] += g0 * s * 10.0
+    k.adjoint[v][1] += g1
+    k.adjoint[s] += k.dot(g0, v)
+
+
+@k.func
+def store(x: k.array(dtype=float), y: k.array(dtype=float), i: int):
+    y[i] = x[i] * x[i]
+
+
+@k.func_grad(store)
+def store_gradient(x: k.array(dtype=float), y: k.array(dtype=float), i: int):
+    k.adjoint[x][i] += 7.0 * k.adjoint[y][i]
+
+
+@k.kernel
+def clip(x: k.array(dtype=float), limit: k.array(dtype=float), y: k.array(dtype=float)):
+    i = k.tid()
+    y[i] = clipped(x[i], limit[i]) * 3.0
+
+
+@k.kernel
+def both(v: k.array(dtype=k.vec3), s: k.array(dtype=float), y: k.array(dtype=float)):
+    a, b = two(v[0], s[0])
+    y[0] = a[0] + a[2] + b
+
+
+@k.kernel
+def indirect(x: k.array(dtype=float), y: k.array(dtype=float)):
+    store(x, y, k.tid())
+
+
+def run(kernel, dim, *arrays):
+    with engine.Tape() as tape:
+        engine.launch(kernel, dim, inputs=list(arrays), device="cpu")
+    tape.backward(grads={arrays[-1]: engine.ones_like(arrays[-1], requires_grad=False)})
+    return [a.grad.numpy().tolist() for a in arrays[:-1]]
+
+
+def floats(*values):
+    return engine.array(values, dtype=float, device="cpu", requires_grad=True)
+
+
+def test_a_function_of_scalars():
+    x, limit, y = floats(3.0), floats(4.0), floats(0.0)
+    assert run(clip, 1, x, limit, y) == [[18.0], [-300.0]]
+    assert y.numpy().tolist() == [12.0]
+
+
+def test_vectors_and_several_results():
+    v = engine.array([[1.0, 2.0, 3.0]], dtype=k.vec3, device="cpu", requires_grad=True)
+    assert run(both, 1, v, floats(5.0), floats(0.0)) == [[[50.0, 1.0, 50.0]], [4.0]]
+
+
+def test_a_function_that_stores():
+    assert run(indirect, 2, floats(3.0, 4.0), floats(0.0, 0.0)) == [[7.0, 7.0]]
+
+
+def test_a_wrong_number_of_parameters():
+    @k.func
+    def f(x: float):
+        return x * x
+
+    @k.func_grad(f)
+    def g(x: float):
+        k.adjoint[x] += 1.0
+
+    @k.kernel
+    def kernel(x: k.array(dtype=float), y: k.array(dtype=float)):
+        y[0] = f(x[0])
+
+    with pytest.raises(engine.CompileError, match="takes 1 parameters, but needs 1 arguments and 1 adjoints"):
+        run(kernel, 1, floats(1.0), floats(0.0))
+
+
+def test_adjoint_elsewhere_is_an_error():
+    @k.kernel
+    def kernel(x: k.array(dtype=float)):
+        k.adjoint[x][0] += 1.0
+
+    with pytest.raises(engine.CompileError, match="in the gradient of a function only"):
+        engine.launch(kernel, 1, inputs=[floats(1.0)], device="cpu")
+
+
+def test_func_grad_of_something_else():
+    with pytest.raises(TypeError, match="func_grad takes a function made by @func"):
+        k.func_grad(len)
