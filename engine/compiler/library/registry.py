@@ -156,7 +156,8 @@ def name_of(name: str) -> Builtin:
 @functools.cache
 def changed_arguments() -> dict[str, tuple[int, ...]]:
     """Names whose calls change arguments, with the positions of these."""
-    return {name: found.overloads[0].updates for name, found in BUILTINS.items() if found.overloads[0].updates}
+    found = {name: sorted({p for f in b.overloads for p in f.updates}) for name, b in BUILTINS.items()}
+    return {name: tuple(positions) for name, positions in found.items() if positions}
 
 
 def builtin(name: str, updates: tuple[int, ...] = ()) -> Callable[[Implementation], LibraryFunction]:
