@@ -14,8 +14,8 @@ from engine.compiler.frontend.context import Lowering, Several, Static, Value, e
 from engine.compiler.frontend.expressions import subscript
 from engine.compiler.frontend.functions import call, call_builtin, emit_call, fit, func_of, match_parameters
 from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS, lower_array
-from engine.compiler.frontend.names import reference_names
 from engine.compiler.frontend.makers import TYPE_MAKERS
+from engine.compiler.frontend.names import reference_names
 from engine.compiler.frontend.operators import binary, unary
 from engine.compiler.frontend.parts import unpacked
 from engine.compiler.frontend.places import Place, locate
@@ -81,8 +81,8 @@ def starred(ctx: Lowering, node: ast.Starred) -> list[Value]:
             return array_items(ctx, base, node.value.slice, node)
     value = ctx.expression(node.value)
     if isinstance(value, Op) and isinstance(value.type, types.Array | types.LocalArray | types.Scalar):
-        raise ctx.error(node, f"Starred expressions are only supported for tuples, vectors, matrices and slices of arrays "
-                              f"with constant bounds, not {value.type!r}")  # fmt: skip
+        raise ctx.error(node, "Starred expressions are only supported for tuples, vectors, matrices and slices of "
+                              f"arrays with constant bounds, not {value.type!r}")  # fmt: skip
     if isinstance(value, Static) and value.is_number:
         raise ctx.error(node, "Starred expressions are only supported for tuples and values with parts")
     return unpacked(ctx, value if type_of(value) is None else ctx.value(value, node), node)
@@ -143,7 +143,8 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
     raise not_callable(ctx, target, node)
 
 
-def named_operator(ctx: Lowering, target: NamedOperator, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def named_operator(ctx: Lowering, target: NamedOperator, args: list[Value], kwargs: dict[str, Value],
+                   node: ast.AST) -> Value:  # fmt: skip
     """`mul(a, b)`: as `a * b`."""
     args = [*args, *kwargs.values()]
     if len(args) != target.arity:
