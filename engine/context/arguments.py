@@ -30,6 +30,8 @@ def type_of(value: Any) -> types.Type | None:
 
 def leaf_values(value: Any, kind: types.Type) -> list[Any]:
     """The scalars of a by-value argument, in the order of `types.leaves`; raises TypeError where it does not fit."""
+    if kind is types.bfloat16:
+        return [types.BFloat16(value).bits]
     if isinstance(kind, types.Scalar):
         return [value]
     if isinstance(kind, types.Struct):
