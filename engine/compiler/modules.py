@@ -70,8 +70,11 @@ class Module:
         for key, kernel in sorted(self.kernels.items()):
             for one in (kernel, *kernel.overloads.values()):
                 one.func.specialisations.clear()
-                if not one.is_generic:
-                    parts += [key, function_digest(one.lower([t for _, t in one.params]))]
+                try:
+                    if not one.is_generic:
+                        parts += [key, function_digest(one.lower([t for _, t in one.params]))]
+                except CompileError as error:  # a broken kernel does not keep the others from being told apart
+                    parts += [key, str(error)]
         return digest(*parts)
 
     def unload(self) -> None:

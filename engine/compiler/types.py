@@ -502,7 +502,7 @@ def is_concrete(t: Type) -> bool:
 
 def of_annotation(annotation: Any) -> Type:
     """The type that an annotation means: a scalar type of Python or NumPy, or anything with an `ir_type`."""
-    if annotation is None:
+    if annotation is None or annotation is type(None):
         return void
     if annotation is Any:
         return Any_

@@ -30,6 +30,8 @@ def type_of(value: Any) -> types.Type | None:
 
 def leaf_values(value: Any, kind: types.Type) -> list[Any]:
     """The scalars of a by-value argument, in the order of `types.leaves`; raises TypeError where it does not fit."""
+    if kind is types.bfloat16:
+        return [types.BFloat16(value).bits]
     if isinstance(kind, types.Scalar):
         return [value]
     if isinstance(kind, types.Struct):
@@ -143,6 +145,8 @@ def _check_aggregate(kernel: str, name: str, wanted: types.Type, value: Any) -> 
     if own is not None and own != wanted:
         raise LaunchError(kernel, name, repr(wanted), _seen(value))
     try:
+        if isinstance(wanted, types.Matrix) and isinstance(value, tuple | list):  # rows, or all numbers in a row
+            value = values.value_class(wanted)(np.reshape(value, -1))
         leaves = leaf_values(value, wanted)
     except (TypeError, ValueError, AttributeError):
         raise LaunchError(kernel, name, repr(wanted), _seen(value)) from None

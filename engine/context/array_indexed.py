@@ -36,7 +36,7 @@ class indexedarray(ArrayOperators):
             raise TypeError(f"an indexed array is made of an array, got a {type(data).__name__}")
         if ndim is not None and ndim != data.ndim:
             raise ValueError(f"ndim={ndim} was asked for, but the data have {data.ndim} dimensions")
-        given = list(indices or ())
+        given = [indices] if isinstance(indices, array) else list(indices or ())
         if len(given) > data.ndim:
             raise IndexError(f"too many indices: the array has {data.ndim} dimensions, got {len(given)}")
         given += [None] * (data.ndim - len(given))

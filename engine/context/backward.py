@@ -70,7 +70,9 @@ class Plan:
 
     def __init__(self, kernel: Any, dim: Any, args: Sequence[Any], device: Any):
         self.kernel, self.dim, self.device = kernel, dim, get_device(device)
-        self.args, kinds = arguments.check(kernel.name, kernel.params, list(args), self.device)
+        self.args, kinds = arguments.check(
+            kernel.name, kernel.params, arguments.with_missing(kernel, list(args), self.device), self.device
+        )
         self.kinds = tuple(kinds)
         self.prints = footprint(kernel, self.kinds)
         self.arrays: dict[ArrayKey, array] = {

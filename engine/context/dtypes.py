@@ -207,3 +207,11 @@ def to_value(stored: Any, element: types.Type) -> Any:
         fields = element.fields
         return make(**{name: to_value(stored[name], t) for name, t in fields if not isinstance(t, types.Array)})
     return make(np.array(stored).reshape(-1))
+
+
+def _struct_dtype(cls: Any) -> np.dtype:
+    """The structured NumPy dtype of a struct's elements in memory."""
+    return numpy_element(cls.ir_type)[0]
+
+
+StructValue.numpy_dtype = classmethod(_struct_dtype)  # type: ignore[attr-defined]  # set where memory is known

@@ -139,6 +139,8 @@ def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequ
                      record_cmd: bool) -> bool:  # fmt: skip
     """What tapes make of a launch; whether it is done with that."""
     args = [*inputs, *outputs]
+    if any(arg is None for arg in args):
+        args = arguments.with_missing(kernel, args, get_device(device))
     if adjoint:
         if gradients.backward is None:
             importlib.import_module("engine.context.backward")  # the differentiator, which most programs never need

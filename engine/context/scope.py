@@ -85,3 +85,20 @@ def synchronize(device: Any = None) -> None:
 
 def init() -> None:
     """Nothing has to be initialised; scripts may call it."""
+
+
+def is_mempool_supported(device: str | Device | None = None) -> bool:
+    """Whether a GPU has its own memory pool that freed memory goes back to; False for the cpu."""
+    return get_device(device).is_cuda
+
+
+is_mempool_enabled = is_mempool_supported
+
+
+def is_peer_access_supported(target_device: str | Device, peer_device: str | Device) -> bool:
+    """Whether one GPU can read the memory of another: False unless both are the same GPU."""
+    target, peer = get_device(target_device), get_device(peer_device)
+    return target is peer and target.is_cuda
+
+
+is_peer_access_enabled = is_mempool_access_supported = is_mempool_access_enabled = is_peer_access_supported

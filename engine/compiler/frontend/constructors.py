@@ -42,6 +42,10 @@ def construct(ctx: Lowering, t: types.Type, args: list[Value], kwargs: dict[str,
     """A value of aggregate type `t`; without arguments it is zero."""
     if isinstance(t, types.Struct):
         return _struct(ctx, t, args, kwargs, node)
+    if isinstance(t, types.Transform) and len(args) + len(kwargs) == 1 and "q" not in kwargs:
+        (position,) = [*args, *kwargs.values()]
+        if isinstance(type_of(position), types.Vector):  # without a rotation: the identity
+            args, kwargs = [position, *(Static(float(k == 3)) for k in range(4))], {}
     if isinstance(t, types.Transform) and kwargs:
         args = [*args, *(kwargs.pop(name) for name in ("p", "q") if name in kwargs)]
     if kwargs:
@@ -57,7 +61,7 @@ def construct(ctx: Lowering, t: types.Type, args: list[Value], kwargs: dict[str,
     flat: list[Op] = []
     for a in args:
         flat += _scalars(ctx, t, dtype, a, node)
-    if len(flat) == 1 and isinstance(t, types.Vector | types.Matrix):
+    if len(flat) == 1:
         flat *= count
     if len(flat) != count:
         raise ctx.error(node, f"{t!r}() takes {count} numbers, {len(flat)} are given")
@@ -81,7 +85,9 @@ def _scalars(ctx: Lowering, t: types.Type, dtype: types.Scalar, a: Value, node: 
     same = types.components(value.type)
     if same is None or same[0] != dtype:
         hint = f"convert it: {dtype!r}(…)" if isinstance(value.type, types.Scalar) else ""
-        raise ctx.error(node, f"{t!r}() takes {dtype!r}, got {value.type!r}", hint)
+        kind = "matrix" if isinstance(t, types.Matrix) else "vector" if isinstance(t, types.Vector) else "value"
+        raise ctx.error(node, f"{t!r}() takes {dtype!r}, got {value.type!r}: all values used to initialize this {kind} are "
+                              f"expected to be of the type `{dtype!r}`", hint)  # fmt: skip
     if isinstance(value.type, types.Scalar):
         return [value]
     return [ctx.emit("extract", dtype, value, node=node, index=k) for k in range(same[1])]
@@ -90,6 +96,9 @@ def _scalars(ctx: Lowering, t: types.Type, dtype: types.Scalar, a: Value, node: 
 def _converted(ctx: Lowering, t: types.Type, dtype: types.Scalar, value: Op, node: ast.AST) -> Op:
     """An aggregate of the same shape with another component type."""
     same = types.components(value.type)
+    if isinstance(value.type, types.Vector) and isinstance(t, types.Vector) and value.type.length != t.length:
+        raise ctx.error(node, f"incompatible vector of length {t.length} given when copy constructing a vector of length "
+                              f"{value.type.length}")  # fmt: skip
     if same is None or same[1] != len(types.leaves(t)):
         raise ctx.error(node, f"{t!r}() does not take {value.type!r}")
     if value.type == t:

@@ -187,6 +187,9 @@ class Lowering:
         value = self.value(v, node, slot.type if slot is not None else want)
         if slot is None:
             slot = self.slots[name] = self.slot(value.type, name)
+        before = self.bound.get(name)
+        if slot.type != value.type and by_reference and before is not None and before.region is self.region:
+            slot = self.slots[name] = self.slot(value.type, name)  # the name means another array from here on
         if slot.type != value.type:
             raise self.error(node, f"'{name}' holds {slot.type!r} and cannot become {value.type!r}",
                              f"convert it: {slot.type!r}(…), or use another name")  # fmt: skip
@@ -299,7 +302,12 @@ def assemble(ctx: Lowering, t: types.Type, flat: Iterator[Op], node: ast.AST) ->
 
 
 def zero(ctx: Lowering, t: types.Type, node: ast.AST) -> Op:
-    """The zero value of `t`; every scalar type has its own zero."""
+    """The zero value of `t`; every scalar type has its own zero, an array has no elements."""
+    if isinstance(t, types.Array) and t.layout == "aos" and type(t) is types.Array:
+        nowhere, none = ctx.const(0, types.uint64, node), ctx.const(0, types.int32, node)
+        return ctx.emit("array_at", t, nowhere, *[none] * t.ndim, node=node)
+    if isinstance(t, types.Struct):
+        return ctx.emit("make", t, *[zero(ctx, ftype, node) for _, ftype in t.fields], node=node)
     flat = []
     for _, leaf in types.leaves(t):
         if not isinstance(leaf, types.Scalar):

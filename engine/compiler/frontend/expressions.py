@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from engine.compiler import types, values
+from engine.compiler.values import value_class
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.parts import flat_index, indexed_part, named_part, read_part, read_row_at, to_array, to_int32
@@ -51,6 +52,9 @@ def lower_attribute(ctx: Lowering, node: ast.Attribute) -> Value:
 def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
     """`base.name`: a field of a table, a part of an aggregate, a property of an array, or a Python attribute."""
     if isinstance(base, Static):
+        if name == "dtype" and isinstance(base.value, types.Array):  # of `type(a)`
+            t = base.value.dtype
+            return Static(t if isinstance(t, types.Scalar) else value_class(t))
         try:
             value = getattr(base.value, name)
         except AttributeError:
@@ -66,7 +70,7 @@ def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
         return table_attribute(ctx, base, t, name, node)
     if name == "dtype":
         if isinstance(t, types.Array | types.LocalArray):
-            return Static(t.dtype)
+            return Static(t.dtype if isinstance(t.dtype, types.Scalar) else value_class(t.dtype))
         if same := types.components(t):
             return Static(same[0])
     if name == "shape":
@@ -81,6 +85,8 @@ def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
             return ctx.emit("array_ptr", types.uint64, array, node=node)
     if isinstance(t, types.Matrix) and name in ("rows", "cols"):
         return Static(getattr(t, name))
+    if isinstance(t, types.Vector) and name == "length":
+        return Static(t.length)
     return read_part(ctx, base, named_part(ctx, t, name, node), node)
 
 

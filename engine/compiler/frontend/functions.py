@@ -117,6 +117,9 @@ def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs:
             names = [p.name for p in candidate.source.parameters]
             return write_back(ctx, names, implementation.updates, result, node)
         return result
+    apart = _by_component(ctx, builtin, everything, node)
+    if apart is not None:
+        return apart
     half = _in_float32(ctx, builtin, args, kwargs, node)
     if half is not None:
         return half
@@ -133,7 +136,32 @@ def call_function(ctx: Lowering, function: LibraryFunction, args: Sequence[Value
     return emit_call(ctx, callee, given, specs, node)
 
 
-HOOKS["call"] = call_function
+HOOKS["call"], HOOKS["call func"] = call_function, call
+
+
+# functions of numbers that vectors and matrices are given to: of each component; truth values are joined
+_OF_COMPONENTS = {"sign": "", "mod": "", "nonzero": "", "isfinite": "and", "isnan": "or", "isinf": "or"}
+
+
+def _by_component(ctx: Lowering, builtin: Builtin, args: Sequence[Value], node: ast.AST) -> Value | None:
+    """The function of each component of vectors, matrices or quaternions."""
+    join = _OF_COMPONENTS.get(builtin.name)
+    if join is None or not args or not isinstance(args[0], Op):
+        return None
+    whole = args[0].type
+    same = types.components(whole)
+    if same is None or isinstance(whole, types.Scalar) or any(not isinstance(a, Op) or a.type != whole for a in args):
+        return None
+    parts: list[Op] = []
+    for k in range(same[1]):
+        row = [ctx.emit("extract", same[0], a, node=node, index=k) for a in args if isinstance(a, Op)]
+        parts.append(ctx.value(call_builtin(ctx, builtin, row, {}, node), node))
+    if not join:
+        return ctx.emit("make", whole, *parts, node=node)
+    result = parts[0]
+    for part in parts[1:]:
+        result = ctx.emit(join, types.bool_, result, part, node=node)
+    return result
 
 
 def _in_float32(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs: dict[str, Value],

@@ -63,7 +63,9 @@ def lower_type(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node:
     t = type_of(args[0]) if len(args) == 1 else None
     if t is None:
         raise ctx.error(node, "type() takes one value")
-    return Static(t if isinstance(t, types.Scalar) else value_class(t))
+    if isinstance(t, types.Scalar | types.Array | types.LocalArray | types.Tuple):
+        return Static(t)
+    return Static(value_class(t))
 
 
 @intrinsic("zeros")

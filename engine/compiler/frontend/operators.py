@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.compiler import ops, types
 from engine.compiler.frontend.context import (
+    HOOKS,
     Lowering,
     Several,
     Static,
@@ -20,6 +21,7 @@ from engine.compiler.frontend.context import (
     type_of,
 )
 from engine.compiler.frontend.functions import call_library
+from engine.compiler.function import Func
 from engine.compiler.ir import Op, Region
 
 OPERATORS: dict[type, str] = {
@@ -46,7 +48,7 @@ PRODUCTS = {
     (types.Vector, types.Matrix): "mul_vec_mat", (types.Quat, types.Quat): "mul_quat_quat",
     (types.Transform, types.Transform): "mul_transform_transform",
 }  # fmt: skip
-COMPONENTWISE = (types.Vector, types.Matrix, types.Quat)
+COMPONENTWISE = (types.Vector, types.Matrix, types.Quat, types.Transform)
 
 
 @expression(ast.BinOp)
@@ -69,6 +71,9 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
             raise ctx.error(node, str(error)) from None
     if isinstance(a, Several) or isinstance(b, Several):
         raise ctx.error(node, f"'{SYMBOLS[name]}' does not work on tuples in a kernel")
+    own = user_operator(ctx, name, a, b, node)
+    if own is not None:
+        return own
     if name == "pow":
         return call_library(ctx, "pow", [a, b], node)
     x, y = operands(ctx, a, b, node)
@@ -83,6 +88,20 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
         quotient = elementwise(ctx, "div", x, y, node)
         return ctx.emit("floor", quotient.type, quotient, node=node)
     return elementwise(ctx, name, x, y, node)
+
+
+USER_NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "floordiv": "floordiv", "mod": "mod", "matmul": "mul"}
+
+
+def user_operator(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value | None:
+    """`a + b` of structs calls the function `add` that is in scope, if one takes them."""
+    if not any(isinstance(v, Op) and isinstance(v.type, types.Struct) for v in (a, b)) or name not in USER_NAMES:
+        return None
+    try:
+        function = ctx.source.lookup(USER_NAMES[name])
+    except KeyError:
+        return None
+    return HOOKS["call func"](ctx, function, [a, b], {}, node) if isinstance(function, Func) else None
 
 
 def operands(ctx: Lowering, a: Value, b: Value, node: ast.AST) -> tuple[Op, Op]:

@@ -202,11 +202,11 @@ def pnoise4(state: uint32, xyzt: vec4, px: int32, py: int32, pz: int32, pt: int3
 
 @library_function
 def octaves2(state: uint32, p, octaves: uint32, lacunarity: float32, gain: float32):
-    """The gradient of a sum of noises: each `lacunarity` times finer and `gain` times weaker than the one before."""
+    """A sum of gradients: each `lacunarity` times finer and `gain` times weaker than the one before, as in Warp."""
     frequency, amplitude, total = float32(1.0), float32(1.0), vec2()
     for _ in range(int32(octaves)):
         f = field2(state, p * frequency, 0, 0)
-        total = total + vec2(f[1], f[2]) * (amplitude * frequency)
+        total = total + vec2(f[1], f[2]) * amplitude
         frequency, amplitude = frequency * lacunarity, amplitude * gain
     return total
 
@@ -216,7 +216,7 @@ def octaves3(state: uint32, p, octaves: uint32, lacunarity: float32, gain: float
     frequency, amplitude, total = float32(1.0), float32(1.0), vec3()
     for _ in range(int32(octaves)):
         f = field3(state, p * frequency, 0, 0, 0)
-        total = total + vec3(f[1], f[2], f[3]) * (amplitude * frequency)
+        total = total + vec3(f[1], f[2], f[3]) * amplitude
         frequency, amplitude = frequency * lacunarity, amplitude * gain
     return total
 
@@ -226,7 +226,7 @@ def octaves4(state: uint32, p, octaves: uint32, lacunarity: float32, gain: float
     frequency, amplitude, total = float32(1.0), float32(1.0), vec3()
     for _ in range(int32(octaves)):
         f = field4(state, p * frequency, 0, 0, 0, 0)
-        total = total + vec3(f[1], f[2], f[3]) * (amplitude * frequency)
+        total = total + vec3(f[1], f[2], f[3]) * amplitude
         frequency, amplitude = frequency * lacunarity, amplitude * gain
     return total
 

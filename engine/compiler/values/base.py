@@ -47,6 +47,14 @@ def _fits(numbers: Iterable[Any], dtype: Scalar) -> bool:
     return all(isinstance(n, int | np.integer) and low <= n <= high for n in numbers)
 
 
+def sliced(dtype: Scalar, components: np.ndarray) -> Any:
+    """The vector of some components of a value; its class is made by what `linear` has put here."""
+    return _VECTOR_CLASS[0](dtype, components.size)._of(components)
+
+
+_VECTOR_CLASS: list[Callable[[Scalar, int], Any]] = []
+
+
 class Value:
     """A fixed number of components of one scalar type. Subclasses are made once per IR type by their factory.
 
@@ -96,9 +104,15 @@ class Value:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            part = self._c[index]
+            return sliced(self.dtype, part.copy())
         return scalar_of(self._c[operator.index(index)], self.dtype)
 
     def __setitem__(self, index: Any, item: Any) -> None:
+        if isinstance(index, slice):
+            self._c[index] = component_array(item, self.dtype, type(self).__name__)
+            return
         self._c[operator.index(index)] = component_array(item, self.dtype, type(self).__name__)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -173,6 +187,10 @@ class Value:
         number = self._number(other)
         return NotImplemented if number is None else self._by_component("mul", number, self._c)
 
+    def __mod__(self, other: Any) -> Self:
+        same = self._same(other)
+        return NotImplemented if same is None else self._by_component("mod", self._c, same)
+
     def __truediv__(self, other: Any) -> Self:
         number = self._number(other)
         return NotImplemented if number is None else self._by_component("div", self._c, number)
@@ -196,6 +214,8 @@ def apply_op(op: str, dtype: Scalar, size: int, *operands: Any) -> np.ndarray:
     with np.errstate(all="ignore"):
         if op == "div" and dtype.is_float:
             return np.asarray(np.divide(*operands), dtype.numpy)
+        if op == "mod" and dtype.is_float:
+            return np.asarray(np.mod(*operands), dtype.numpy)
         if op in _ARRAY_OPS:
             return np.asarray(_ARRAY_OPS[op](*operands), dtype.numpy)
     function = ops.ELEMENTWISE[op].numpy

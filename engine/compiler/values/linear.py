@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.compiler.types import Matrix, Scalar, Vector
-from engine.compiler.values.base import Value, component_array, make_class, scalar_of
+from engine.compiler.values.base import _VECTOR_CLASS, Value, component_array, make_class, scalar_of
 
 
 def axis(index: int) -> property:
@@ -133,6 +133,9 @@ def vector_class(dtype: Scalar, length: int) -> Any:
     """The class of vectors of `length` components of `dtype`."""
     t = Vector(dtype, length)
     return make_class(VectorValue, repr(t), t)
+
+
+_VECTOR_CLASS.append(vector_class)
 
 
 def matrix_class(dtype: Scalar, rows: int, cols: int) -> Any:

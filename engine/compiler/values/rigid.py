@@ -36,6 +36,8 @@ class QuatValue(Value):
 
     @classmethod
     def _components(cls, args: tuple[Any, ...]) -> np.ndarray:
+        if len(args) == 1 and isinstance(args[0], int | float | np.number | np.bool_):
+            return np.full(cls.size, component_array(args[0], cls.dtype, cls.__name__))
         if len(args) == 2:
             args = (np.concatenate([np.asarray(a).reshape(-1) for a in args]),)
         return super()._components(args)
@@ -60,8 +62,20 @@ class TransformValue(Value):
 
     @classmethod
     def _components(cls, args: tuple[Any, ...]) -> np.ndarray:
+        if len(args) == 1 and isinstance(args[0], int | float | np.number | np.bool_):
+            return np.full(cls.size, component_array(args[0], cls.dtype, cls.__name__))
+        if len(args) == 1 and not hasattr(args[0], "__len__"):
+            raise TypeError(f"Invalid argument in transformation constructor: expected a scalar value, got "
+                            f"{type(args[0]).__name__}")  # fmt: skip
+        if len(args) == 1 and not isinstance(args[0], TransformValue) and len(args[0]) == 3:
+            args = (args[0], (0, 0, 0, 1))
         if len(args) == 1 and not isinstance(args[0], Value) and len(args[0]) == 2:
             args = tuple(args[0])
+        if len(args) == 2:
+            for name, part in zip("pq", args, strict=True):
+                if not hasattr(part, "__len__"):
+                    raise TypeError(f"Invalid argument '{name}' in transformation constructor: expected a sequence, got "
+                                    f"{type(part).__name__}")  # fmt: skip
         if len(args) == 2:
             p, q = (component_array(np.asarray(a), cls.dtype, cls.__name__).reshape(-1) for a in args)
             if (p.size, q.size) != (3, 4):

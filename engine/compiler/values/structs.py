@@ -72,6 +72,9 @@ def convert(t: Type, item: Any, what: str) -> Any:
             raise TypeError(f"{what} takes {t}, got {item!r}")
         return scalar_of(t(item), t)
     if isinstance(t, types.Array):
+        have = getattr(item, "ir_type", None)
+        if item is not None and have != t and not (isinstance(have, types.Array) and types.matches(t, have)):
+            raise TypeError(f"{what} takes {t}, got {have if isinstance(have, types.Type) else repr(item)}")
         return item
     cls = value_class(t)
     if isinstance(item, StructValue | Value) and item.ir_type != t:
