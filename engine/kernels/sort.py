@@ -31,8 +31,9 @@ def count_digits(keys: k.array(dtype=Any), counts: k.array(dtype=int), shift: in
     for i in range(first, min(first + BLOCK, n)):
         digit = digit_of(keys[i], shift, mask)
         bins[digit] = bins[digit] + 1
+    last = BINS * blocks - 1
     for d in range(BINS):
-        counts[d * blocks + block] = bins[d]
+        counts[k.select_min(d * blocks + block, last)] = bins[d]  # as in move_pairs
 
 
 @k.kernel
@@ -49,8 +50,10 @@ def move_pairs(
 ):
     block = k.tid()
     bins = k.zeros(shape=256, dtype=int)
+    last = BINS * blocks - 1
     for d in range(BINS):
-        bins[d] = places[d * blocks + block]
+        # no effect, but LLVM then makes no second version of this loop, which would take registers from the next one
+        bins[d] = places[k.select_min(d * blocks + block, last)]
     first = block * BLOCK
     for i in range(first, min(first + BLOCK, n)):
         key = keys[i]
