@@ -72,10 +72,12 @@ class Demand:
 class Reverse:
     """Makes the backward kernel of one function."""
 
-    def __init__(self, flow: Flow, demand: Demand, count: int, fma: bool):
+    def __init__(self, flow: Flow, demand: Demand, count: int, fma: bool, inputs: frozenset[Op] = frozenset()):
+        """`inputs` are scalar parameters to differentiate by, for a function that ends in a `yield` of its results."""
         self.flow, self.demand, self.fma = flow, demand, fma
         self.shift = count  # parameter i's gradient is parameter i + shift; then come the arena and its offsets
-        self.activity = Activity(flow, demand.active)
+        self.activity = Activity(flow, demand.active, inputs)
+        self.final: dict[Op, Op] = {}  # input → its adjoint, after `function_body`
         self.heads: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
         self.pre: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
         self.rev: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
@@ -108,6 +110,24 @@ class Reverse:
         fn = self.flow.fn
         ops = [*self.consts.values(), *self.slots, *body]
         return Function(f"{fn.name}_adjoint", list(self.params.values()), Region(ops), void, fn.file, fn.line, True)
+
+    def function_body(self) -> list[Op]:
+        """All ops for a function of values; the adjoints of its inputs are then in `final`."""
+        root = self.flow.root
+        self.find_escapes()
+        self.frames[root] = self.new_frame(root)
+        self.reverse(root)
+        for p in self.flow.fn.params:
+            g = self.adjoint(p) if p in self.activity else None
+            if g is not None:
+                self.final[p] = g
+        return [*self.slots, *self.consts.values(), *self.code(root)]
+
+    def results(self, op: Op) -> None:
+        """The end of a function: the adjoint of each result is 1."""
+        for v in op.operands:
+            if v in self.activity:
+                self.add(v, self.const(v.type, 1.0))
 
     def code(self, block: Block) -> list[Op]:
         """The complete list of a block, with its frame popped first."""
@@ -677,7 +697,7 @@ HANDLERS: dict[str, Callable[[Reverse, Op], None]] = {
     **dict.fromkeys(RULES, _R.elementwise), "cast": _R.cast, "bitcast": _R.bitcast, "select": _R.select,
     "if": _R.branch, "loop": _R.loop, "load": _R.load, "store": _R.store, "atomic": _R.atomic,
     "local_load": _R.local_load,
-    "local_store": _R.local_store, "custom": _R.custom,
+    "local_store": _R.local_store, "custom": _R.custom, "yield": _R.results,
 }  # fmt: skip
 # ops that pass no gradient on
 PASSIVE = frozenset(

@@ -75,10 +75,10 @@ def accesses(flow: Flow, kinds: Iterable[str]) -> Iterable[tuple[Op, set[ArrayKe
 class Activity:
     """The answer for one function and a set of active arrays."""
 
-    def __init__(self, flow: Flow, arrays: frozenset[ArrayKey]):
+    def __init__(self, flow: Flow, arrays: frozenset[ArrayKey], inputs: frozenset[Op] = frozenset()):
         self.flow, self.arrays = flow, arrays
-        self.varied: set[Op] = set()
-        self.useful: set[Op] = set()
+        self.varied: set[Op] = set(inputs)
+        self.useful: set[Op] = {v for op in flow.root.ops if op.kind == "yield" for v in op.operands}
         self.bits: set[Op] = set()  # integers made from the bits of varied floats
         self.opaque: set[Op] = set()
         for walk in (self.forward, self.backward):

@@ -128,7 +128,7 @@ class Plan:
     # running
 
     def launch(self, kernel: Any, args: Sequence[Any], in_order: bool = False) -> None:
-        """Runs a kernel on the plan's grid, unseen by tapes: they know of the plan itself. `in_order`: on one thread."""
+        """Runs a kernel on the plan's grid, unseen by tapes, which know of the plan. `in_order`: on one thread."""
         watcher, gradients.watcher = gradients.watcher, None
         try:
             with config.scope(threads=1) if in_order else nullcontext():
