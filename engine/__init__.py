@@ -50,7 +50,6 @@ from engine.context import (
     Indirect,
     Launch,
     Table,
-    Tape,
     array,
     array1d,
     array2d,
@@ -99,6 +98,7 @@ from engine.errors import CompileError, DeviceError, Error, LaunchError, SceneEr
 
 if TYPE_CHECKING:
     from engine import debug, geom, plugin, sim, stream, timer
+    from engine.context.tape import Tape
     from engine.sim.load import load
     from engine.sim.simulation import restore
 
@@ -106,7 +106,8 @@ __version__ = "0.1.0"
 
 # modules and functions that are imported when first used: physics is not needed to launch a kernel
 _MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim", "autograd")
-_FUNCTIONS = {"load": "engine.sim.load", "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
+_FUNCTIONS = {"load": "engine.sim.load", "Tape": "engine.context.tape",
+              "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
                "ScopedTimer": "engine.utils",
               "dtype_to_numpy": "engine.types"}  # fmt: skip
 

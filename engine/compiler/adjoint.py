@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.compiler.adjoint_activity import Activity, ArrayKey, accesses, array_key, roots
+from engine.compiler.adjoint_activity import Activity, ArrayKey, accesses, array_key, bases, roots
 from engine.compiler.adjoint_flow import Block, Flow, blocks_of, is_float, results_of
 from engine.compiler.adjoint_replay import Replay
 from engine.compiler.adjoint_rules import RULES
@@ -36,7 +36,7 @@ from engine.compiler.simplify import simplify
 from engine.compiler.types import LocalArray, Pointer, Scalar, Table, Type, bool_, int32, int64, leaves, pointer, void
 from engine.errors import CompileError
 
-_PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address"})
+_PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "pointer_to_int", "int_to_pointer"})
 
 
 @dataclass(eq=False)
@@ -72,10 +72,12 @@ class Demand:
 class Reverse:
     """Makes the backward kernel of one function."""
 
-    def __init__(self, flow: Flow, demand: Demand, count: int, fma: bool):
+    def __init__(self, flow: Flow, demand: Demand, count: int, fma: bool, inputs: frozenset[Op] = frozenset()):
+        """`inputs` are scalar parameters to differentiate by, for a function that ends in a `yield` of its results."""
         self.flow, self.demand, self.fma = flow, demand, fma
         self.shift = count  # parameter i's gradient is parameter i + shift; then come the arena and its offsets
-        self.activity = Activity(flow, demand.active)
+        self.activity = Activity(flow, demand.active, inputs)
+        self.final: dict[Op, Op] = {}  # input → its adjoint, after `function_body`
         self.heads: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
         self.pre: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
         self.rev: dict[Block, list[Op]] = {b: [] for b in flow.blocks()}
@@ -108,6 +110,24 @@ class Reverse:
         fn = self.flow.fn
         ops = [*self.consts.values(), *self.slots, *body]
         return Function(f"{fn.name}_adjoint", list(self.params.values()), Region(ops), void, fn.file, fn.line, True)
+
+    def function_body(self) -> list[Op]:
+        """All ops for a function of values; the adjoints of its inputs are then in `final`."""
+        root = self.flow.root
+        self.find_escapes()
+        self.frames[root] = self.new_frame(root)
+        self.reverse(root)
+        for p in self.flow.fn.params:
+            g = self.adjoint(p) if p in self.activity else None
+            if g is not None:
+                self.final[p] = g
+        return [*self.slots, *self.consts.values(), *self.code(root)]
+
+    def results(self, op: Op) -> None:
+        """The end of a function: the adjoint of each result is 1."""
+        for v in op.operands:
+            if v in self.activity:
+                self.add(v, self.const(v.type, 1.0))
 
     def code(self, block: Block) -> list[Op]:
         """The complete list of a block, with its frame popped first."""
@@ -209,7 +229,9 @@ class Reverse:
         return op
 
     def is_saved_load(self, v: Op) -> bool:
-        return any(array_key(p) in self.demand.saved for p in roots(v.operands[0]))
+        """Whether what it read may have been overwritten since, in memory or in a local array."""
+        return any(b.kind == "local" or array_key(b) in self.demand.saved
+                   for b in bases(v.operands[0]) if b.kind in ("param", "local"))  # fmt: skip
 
     def saved(self, v: Op, home: Block) -> Op:
         """Reads `v` from the frame that it was saved in."""
@@ -332,7 +354,7 @@ class Reverse:
         if op.kind == "custom":
             return any(isinstance(v.type, Pointer) and self.activity.is_active_pointer(v) for v in op.operands)
         if op.kind in ("store", "atomic"):
-            return is_float(op.operands[-1].type) and self.activity.is_active_pointer(op.operands[0])
+            return is_float(op.operands[-1].type) and self.activity.leads_into(op.operands[0], self.activity.useful)
         return op.kind == "local_store" and op.operands[0] in self.activity
 
     def elementwise(self, op: Op) -> None:
@@ -441,7 +463,10 @@ class Reverse:
 
     def shadow(self, p: Op) -> Op | None:
         """Where the gradient of what `p` points to lies; None where there is none."""
-        found = {array_key(r) in self.demand.active for r in roots(p)}
+        found = {
+            b in self.activity if b.kind == "local" else array_key(b) in self.demand.active
+            for b in bases(p) if b.kind in ("param", "local")
+        }  # fmt: skip
         if found == {False} or not found:
             return None
         if len(found) == 2:
@@ -450,6 +475,8 @@ class Reverse:
             case "param":
                 name = f"{p.attrs.get('name', '')}.grad"
                 return self.param(p.attrs["index"] + self.shift, p.attrs["path"], pointer, name)
+            case "local_pointer":
+                return self.emit("local_pointer", pointer, self.local_adjoint(p.operands[0]))  # type: ignore[arg-type]
             case "address":
                 return self.emit("address", pointer, self.shadow(p.operands[0]), self.value(p.operands[1]))  # type: ignore[arg-type]
             case "select":
@@ -482,7 +509,7 @@ class Reverse:
     def store(self, op: Op) -> None:
         v = op.operands[-1]
         if is_float(v.type):
-            if v in self.activity.varied and not roots(op.operands[0]):
+            if v in self.activity.varied and not any(b.kind in ("param", "local") for b in bases(op.operands[0])):
                 raise self.error(op, "gradients do not go into an array that is itself stored in an array of structs: "
                                      "pass it to the kernel as an argument")  # fmt: skip
             g = self.grad_access("load", op)
@@ -622,7 +649,8 @@ class Reverse:
             return None
         if local not in self.local_adjoints:
             t: LocalArray = local.type  # type: ignore[assignment]
-            made = self.local_adjoints[local] = Op("local", t, (), {}, (), local.loc)
+            attrs = {"exposed": True} if local.attrs.get("exposed") else {}
+            made = self.local_adjoints[local] = Op("local", t, (), attrs, (), local.loc)
             self.heads[self.flow.home[local]].append(made)
         return self.local_adjoints[local]
 
@@ -669,7 +697,9 @@ HANDLERS: dict[str, Callable[[Reverse, Op], None]] = {
     **dict.fromkeys(RULES, _R.elementwise), "cast": _R.cast, "bitcast": _R.bitcast, "select": _R.select,
     "if": _R.branch, "loop": _R.loop, "load": _R.load, "store": _R.store, "atomic": _R.atomic,
     "local_load": _R.local_load,
-    "local_store": _R.local_store, "custom": _R.custom,
+    "local_store": _R.local_store, "custom": _R.custom, "yield": _R.results,
 }  # fmt: skip
 # ops that pass no gradient on
-PASSIVE = frozenset({"const", "tid", "address", "index", "local", "print"})
+PASSIVE = frozenset(
+    {"const", "tid", "address", "index", "local", "print", "local_pointer", "pointer_to_int", "int_to_pointer"}
+)

@@ -26,11 +26,21 @@ def array_key(param: Op) -> ArrayKey:
 
 def roots(pointer: Op) -> set[Op]:
     """The parameters that a pointer may come from."""
+    return {op for op in bases(pointer) if op.kind == "param"}
+
+
+def local_bases(pointer: Op) -> set[Op]:
+    """The local arrays that a pointer may come from."""
+    return {op for op in bases(pointer) if op.kind == "local"}
+
+
+def bases(pointer: Op) -> set[Op]:
+    """What a pointer may come from: parameters, local arrays, or an op that makes it of something else."""
     found: set[Op] = set()
     todo, seen = [pointer], {pointer}
     while todo:
         op = todo.pop()
-        if op.kind == "param":
+        if not _sources(op):
             found.add(op)
         for v in _sources(op):
             if v not in seen:
@@ -41,7 +51,7 @@ def roots(pointer: Op) -> set[Op]:
 
 def _sources(op: Op) -> list[Op]:
     match op.kind:
-        case "address":
+        case "address" | "local_pointer":
             return [op.operands[0]]
         case "select":
             return list(op.operands[1:])
@@ -65,10 +75,10 @@ def accesses(flow: Flow, kinds: Iterable[str]) -> Iterable[tuple[Op, set[ArrayKe
 class Activity:
     """The answer for one function and a set of active arrays."""
 
-    def __init__(self, flow: Flow, arrays: frozenset[ArrayKey]):
+    def __init__(self, flow: Flow, arrays: frozenset[ArrayKey], inputs: frozenset[Op] = frozenset()):
         self.flow, self.arrays = flow, arrays
-        self.varied: set[Op] = set()
-        self.useful: set[Op] = set()
+        self.varied: set[Op] = set(inputs)
+        self.useful: set[Op] = {v for op in flow.root.ops if op.kind == "yield" for v in op.operands}
         self.bits: set[Op] = set()  # integers made from the bits of varied floats
         self.opaque: set[Op] = set()
         for walk in (self.forward, self.backward):
@@ -79,7 +89,12 @@ class Activity:
         return op in self.varied and op in self.useful
 
     def is_active_pointer(self, pointer: Op) -> bool:
+        """Whether it may lead into an array with a gradient."""
         return any(array_key(p) in self.arrays for p in roots(pointer))
+
+    def leads_into(self, pointer: Op, found: set[Op]) -> bool:
+        """Whether it may lead into an active array, or a local array of `found`."""
+        return self.is_active_pointer(pointer) or any(local in found for local in local_bases(pointer))
 
     # forward
 
@@ -114,8 +129,13 @@ class Activity:
             moved = self.custom_varies(op)
             marked = [self.mark(r, moved and is_float(r.type), varied) for r in results_of(op)]
             return any(marked)
+        if kind in ("store", "atomic"):
+            moves = op.operands[-1] in varied
+            locals_marked = [self.mark(local, moves, varied) for local in local_bases(op.operands[0])]
+            if any(locals_marked):
+                return True
         if kind in ("load", "atomic"):
-            return is_float(op.type) and self.mark(op, self.is_active_pointer(op.operands[0]), varied)
+            return is_float(op.type) and self.mark(op, self.leads_into(op.operands[0], varied), varied)
         if kind == "local_load":
             return self.mark(op, op.operands[0] in varied, varied) | self.mark(op, op.operands[0] in bits, bits)
         if kind == "local_store":
@@ -167,13 +187,16 @@ class Activity:
             return any(marked)
         if kind in ("store", "atomic"):
             v = op.operands[-1]
-            return is_float(v.type) and self.mark(v, self.is_active_pointer(op.operands[0]), useful)
+            return is_float(v.type) and self.mark(v, self.leads_into(op.operands[0], useful), useful)
         if kind == "local_store":
             return self.mark(op.operands[2], op.operands[0] in useful, useful)
         if op not in useful or is_flat(kind):
             return False
         if kind == "local_load":
             return self.mark(op.operands[0], True, useful)
+        if kind == "load":
+            marked = [self.mark(local, True, useful) for local in local_bases(op.operands[0])]
+            return any(marked)
         changed = False
         for v in op.operands:
             if is_float(v.type) or isinstance(v.type, LocalArray):

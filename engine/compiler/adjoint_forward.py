@@ -122,6 +122,8 @@ class _Forward:
     def plain(self, op: Op) -> None:
         if op.kind == "index":
             return  # made by its loop
+        if op.kind == "print" and self.count_only:
+            return  # it is said once, by the launch itself
         operands = tuple([self.values[v] for v in op.operands])
         if not self.effects and op.kind in ("store", "atomic"):
             if op.kind == "atomic":  # its old value, if it is asked for, is a load from memory that the kernel writes

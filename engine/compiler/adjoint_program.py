@@ -19,7 +19,7 @@ from typing import Any
 
 from engine.compiler import types
 from engine.compiler.adjoint import Demand, Reverse
-from engine.compiler.adjoint_activity import ArrayKey, accesses, array_key, roots
+from engine.compiler.adjoint_activity import ArrayKey, accesses, array_key, local_bases, roots
 from engine.compiler.adjoint_flow import Block, Flow, is_float, to_flow
 from engine.compiler.adjoint_forward import augmented, counting
 from engine.compiler.ir import Function
@@ -95,7 +95,7 @@ def _footprint(flow: Flow) -> Footprint:
     floats: set[ArrayKey] = set()
     indirect = False
     for op, keys in accesses(flow, ("load", "store", "atomic")):
-        indirect |= op.kind == "load" and is_float(op.type) and not keys
+        indirect |= op.kind == "load" and is_float(op.type) and not keys and not local_bases(op.operands[0])
         if op.kind != "store":
             reads |= keys
         if op.kind != "load":

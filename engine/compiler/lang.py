@@ -60,6 +60,7 @@ class Intrinsic:
 tid = Intrinsic("tid", "Index of this thread, int32; `i, j = tid()` in a two-dimensional launch.")
 zeros = Intrinsic("zeros", "zeros(shape=8, dtype=vec3): a fixed array of this thread.")
 static = constructors.static
+grad = Intrinsic("grad", "grad(f)(x, y): the derivatives of f by its float arguments.")
 printf = Intrinsic("printf", 'printf("%d %f", i, x): prints numbers with a C format.')
 _ATOMICS = {f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an array element; gives the old value.")
             for name in ATOMICS}  # fmt: skip

@@ -384,7 +384,8 @@ class array(ArrayOperators):
         if isinstance(self.element, types.Scalar):
             numbers: Values = flat.tolist()
             return numbers
-        return [dtypes.to_value(stored, self.element) for stored in flat]
+        arrays = dtypes.kept_arrays(self.block.kept)
+        return [dtypes.to_value(stored, self.element, arrays) for stored in flat]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
@@ -400,7 +401,10 @@ class array(ArrayOperators):
         offset, shape, strides = views.index(self.shape, self.strides, key)
         if shape:
             return self._view(shape, strides, self.ptr + offset)
-        return dtypes.to_value(self._window(self.ptr + offset, (), ())[()], self.element)
+        stored = self._window(self.ptr + offset, (), ())[()]
+        if self.block.kept is None:
+            return dtypes.to_value(stored, self.element)
+        return dtypes.to_value(stored, self.element, dtypes.kept_arrays(self.block.kept))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         dtypes.keep_arrays(self.block, value, self.element)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from engine.compiler.values import StructValue
 from engine.config import config
 from engine.context import arguments, gradients
 from engine.context.array import array
+from engine.context.array_indexed import indexedarray
 from engine.context.device import get_device
 from engine.context.launch import Indirect, launch
 from engine.errors import LaunchError
@@ -28,8 +31,8 @@ from engine.errors import LaunchError
 
 def arrays_of(value: Any, kind: types.Type, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], array]]:
     """The arrays in an argument, with the path to each: itself, or fields of a struct."""
-    if isinstance(value, array):
-        yield path, value
+    if isinstance(value, array | indexedarray):
+        yield path, value if isinstance(value, array) else value.data
     elif isinstance(kind, types.Struct):
         for name, ftype in kind.fields:
             yield from arrays_of(getattr(value, name), ftype, (*path, name))
@@ -52,6 +55,10 @@ def with_arrays(value: Any, kind: types.Type, found: Mapping[tuple[Any, ...], An
     """A copy of an argument with the arrays at some paths replaced."""
     if isinstance(value, array):
         return found.get(path, value)
+    if isinstance(value, indexedarray):
+        other = copy(value)
+        other.data = found.get(path, value.data)
+        return other
     if isinstance(kind, types.Struct) and isinstance(value, StructValue):
         fields = {name: with_arrays(getattr(value, name), t, found, (*path, name)) for name, t in kind.fields}
         return type(value)(**fields)
@@ -120,11 +127,12 @@ class Plan:
 
     # running
 
-    def launch(self, kernel: Any, args: Sequence[Any]) -> None:
-        """Runs a kernel on the plan's grid, unseen by tapes: they know of the plan itself."""
+    def launch(self, kernel: Any, args: Sequence[Any], in_order: bool = False) -> None:
+        """Runs a kernel on the plan's grid, unseen by tapes, which know of the plan. `in_order`: on one thread."""
         watcher, gradients.watcher = gradients.watcher, None
         try:
-            launch(kernel, self.dim, args, device=self.device)
+            with config.scope(threads=1) if in_order else nullcontext():
+                launch(kernel, self.dim, args, device=self.device)
         finally:
             gradients.watcher = watcher
 
@@ -145,7 +153,8 @@ class Plan:
                               else f"{total} bytes for {self.threads} threads: {made.frame} each",
                               "raise engine.config.tape_limit, or launch fewer threads at a time")  # fmt: skip
         self.arena = _take_arena(max(total, 1), self.device)
-        self.launch(made.forward, [*self.args, self.arena, self.offsets or _nothing(types.int64, self.device)])
+        offsets = self.offsets or _nothing(types.int64, self.device)
+        self.launch(made.forward, [*self.args, self.arena, offsets], in_order=not made.count_is_pure)
 
     def release(self) -> None:
         """Gives the saved values up; their memory serves the next launch that saves as much."""
@@ -154,10 +163,14 @@ class Plan:
             self.arena = None
 
     def _count(self, kernel: DerivedKernel, pure: bool) -> int:
-        """Fills `offsets` with where each thread's bytes begin; the bytes of all."""
+        """Fills `offsets` with where each thread's bytes begin; the bytes of all.
+
+        How much a thread saves may depend on what others did before (a slot from an atomic): then counting and saving
+        run in the same order, and the arrays get their values back in between.
+        """
         counts = array.allocate(types.int64, self.threads, device=self.device)
         kept = [] if pure else [(a, a.numpy().copy()) for a in self.written]
-        self.launch(kernel, [*self.args, counts])
+        self.launch(kernel, [*self.args, counts], in_order=not pure)
         for a, before in kept:
             a._window(a.ptr, a.shape, a.strides)[...] = before
         self.offsets = array.allocate(types.int64, self.threads + 1, device=self.device)
@@ -176,11 +189,7 @@ class Plan:
         ]
         arena = self.arena or _nothing(types.uint8, self.device)
         args = [*self.args, *shadows, arena, self.offsets or _nothing(types.int64, self.device)]
-        if config.deterministic:
-            with config.scope(threads=1):
-                self.launch(made.backward, args)
-        else:
-            self.launch(made.backward, args)
+        self.launch(made.backward, args, in_order=bool(config.deterministic))
 
 
 SPARE_ARENAS = 4  # kept for the next launches: a new one costs as much in page faults as in writing it

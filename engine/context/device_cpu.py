@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
@@ -103,12 +104,26 @@ def _nothing() -> None:
     pass
 
 
+def _memory(pages: str) -> int:
+    return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE") if pages in os.sysconf_names else 0
+
+
 class CpuDevice:
     """The processors of this machine. Work is done when a call returns, so `synchronize` has nothing to wait for."""
 
-    name = "cpu"
+    name = alias = "cpu"
     is_cpu = True
     is_cuda = False
+
+    @property
+    def total_memory(self) -> int:
+        """Bytes of memory that the machine has."""
+        return _memory("SC_PHYS_PAGES")
+
+    @property
+    def free_memory(self) -> int:
+        """Bytes of memory that no process uses; 0 where the system does not say."""
+        return _memory("SC_AVPHYS_PAGES")
 
     def __repr__(self) -> str:
         return "cpu"

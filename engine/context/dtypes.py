@@ -101,6 +101,22 @@ def keep_arrays(block: Block, data: Any, element: types.Type, whole: bool = Fals
         block.kept = (None if whole else block.kept, data)
 
 
+def kept_arrays(kept: Any) -> dict[int, Any]:
+    """The arrays that `keep_arrays` has kept, by the address of their first element."""
+    found: dict[int, Any] = {}
+    todo = [kept]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, list | tuple):
+            todo += item
+        elif isinstance(item, StructValue):
+            todo += [getattr(item, name) for name, _ in item.ir_type.fields]
+        elif isinstance(getattr(item, "ir_type", None), types.Array):
+            found.setdefault(item.ptr, item)
+            todo.append(item.block.kept if hasattr(item, "block") else None)
+    return found
+
+
 def infer(data: Any) -> Any:
     """The dtype of plain data: Python ints are int32, floats float32; NumPy data keep theirs, value objects too."""
     if isinstance(data, np.ndarray):
@@ -198,12 +214,20 @@ def record_of(value: Any, element: types.Struct) -> tuple[Any, ...]:
     return struct_leaves(value, element)
 
 
-def to_value(stored: Any, element: types.Type) -> Any:
-    """One stored element as Python code sees it: a number, or an object of the element's value class."""
+def to_value(stored: Any, element: types.Type, arrays: dict[int, Any] | None = None) -> Any:
+    """One stored element as Python code sees it: a number, or an object of the element's value class.
+
+    An array in a struct is the one of `arrays` (by address) that lies there, None where it is not known to live.
+    """
     if isinstance(element, types.Scalar):
         return scalar_of(stored, element)
     make = value_class(element)
     if isinstance(element, types.Struct):
-        fields = element.fields
-        return make(**{name: to_value(stored[name], t) for name, t in fields if not isinstance(t, types.Array)})
+        found: dict[str, Any] = {}
+        for name, ftype in element.fields:
+            if isinstance(ftype, types.Array):
+                found[name] = (arrays or {}).get(int(stored[name][0]))
+            else:
+                found[name] = to_value(stored[name], ftype, arrays)
+        return make(**found)
     return make(np.array(stored).reshape(-1))

@@ -48,7 +48,8 @@ def test_jacobians():
 
 def test_masks_and_limits():
     ins, outs = inputs()
-    found = autograd.jacobian(mixed, dim=2, inputs=ins, outputs=outs, input_output_mask=[("v", "y")], max_outputs_per_var=1)
+    mask = [("v", "y")]
+    found = autograd.jacobian(mixed, dim=2, inputs=ins, outputs=outs, input_output_mask=mask, max_outputs_per_var=1)
     assert list(found) == [(1, 0)]
     assert np.isnan(found[1, 0].numpy()[1:]).all() and not np.isnan(found[1, 0].numpy()[0]).any()
     with pytest.raises(ValueError, match="there is no input 'w'"):

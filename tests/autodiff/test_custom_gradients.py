@@ -1,5 +1,7 @@
 """Gradients that users write, and the errors that tell them what is wrong with one."""
 
+import math
+
 import pytest
 
 import engine
@@ -111,3 +113,69 @@ def test_adjoint_elsewhere_is_an_error():
 def test_func_grad_of_something_else():
     with pytest.raises(TypeError, match="func_grad takes a function made by @func"):
         k.func_grad(len)
+
+
+@k.func
+def branchy(v: k.vec3, s: float, n: int):
+    if s > 1.0:
+        return k.dot(v, v) * s
+    return v[n] * s
+
+
+@k.func
+def looped(x: float, n: int):
+    p = 1.0
+    for _i in range(n):
+        p = p * x
+    return p
+
+
+@k.func
+def summed(x: float, n: int):
+    p = 0.0
+    for i in range(n):
+        p += k.sin(x * float(i))
+    return p
+
+
+def test_grad_in_a_kernel():
+    @k.kernel
+    def kernel(x: k.array(dtype=float), y: k.array(dtype=float), z: k.array(dtype=k.vec3)):
+        v, s = k.grad(branchy)(k.vec3(1.0, 2.0, 3.0), x[0], 1)
+        z[0] = v
+        a, b = k.grad(k.atan2)(x[0], 2.0)
+        y[0], y[1], y[2], y[3] = s, a, b, k.grad(summed)(x[0], 3)
+        c = k.grad(clipped)  # a function with its own gradient
+        d, e = c(x[0], 4.0)
+        y[4], y[5] = d, e
+
+    y, z = engine.zeros(6, dtype=float, device="cpu"), engine.zeros(1, dtype=k.vec3, device="cpu")
+    engine.launch(kernel, 1, inputs=[floats(3.0), y, z], device="cpu")
+    assert z.numpy().tolist() == [[6.0, 12.0, 18.0]]
+
+
+    want = [14.0, 2 / 13, -3 / 13, math.cos(3.0) + 2 * math.cos(6.0), 6.0, -100.0]
+    assert y.numpy() == pytest.approx(want, rel=1e-5)
+
+
+def test_grad_that_would_need_a_tape_is_refused():
+    @k.kernel
+    def kernel(x: k.array(dtype=float)):
+        x[0] = k.grad(looped)(x[0], 3)
+
+    with pytest.raises(engine.CompileError, match="record a launch on a tape instead"):
+        engine.launch(kernel, 1, inputs=[floats(3.0)], device="cpu")
+
+
+def test_a_tape_through_grad():
+    """The derivative of a derivative that is spelled out in the kernel is exact, too."""
+
+    @k.func
+    def cube(x: float):
+        return x * x * x
+
+    @k.kernel
+    def kernel(x: k.array(dtype=float), y: k.array(dtype=float)):
+        y[0] = k.grad(cube)(x[0])
+
+    assert run(kernel, 1, floats(2.0), floats(0.0)) == [[12.0]]

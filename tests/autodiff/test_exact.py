@@ -328,3 +328,45 @@ def test_gradient_of_a_sum():
     x, w = floats(1.0, -2.0, 3.0), floats(4.0, 5.0, 6.0)
     gx, gw = backward(weighted_sum, 1, [x, w, 3], [result()])
     assert gx.tolist() == [4.0, 0.0, 6.0] and gw.tolist() == [1.0, 0.0, 3.0]
+
+
+@k.kernel
+def slots(counter: k.array(dtype=int), x: k.array(dtype=float), y: k.array(dtype=float)):
+    n = k.atomic_add(counter, 0, 1)
+    a = x[n]
+    for _round in range(n % 5):
+        a = a * a * 0.5 + 0.5
+    k.atomic_add(y, 0, a)
+
+
+def test_trips_that_depend_on_an_atomic():
+    n = 3000
+    values = np.random.default_rng(2).uniform(0.2, 1.2, n)
+    x, y = engine.array(values, dtype=float, device="cpu", requires_grad=True), result()
+    with engine.config.scope(threads=4), engine.Tape() as tape:
+        engine.launch(slots, n, inputs=[engine.zeros(1, dtype=int, device="cpu"), x, y], device="cpu")
+    tape.backward(loss=y)
+    want = []
+    for i, a in enumerate(values):
+        slope = 1.0
+        for _ in range(i % 5):
+            slope, a = slope * a, a * a * 0.5 + 0.5
+        want.append(slope)
+    assert x.grad.numpy() == pytest.approx(np.array(want), rel=1e-5)
+
+
+@k.kernel
+def countdown(x: k.array(dtype=float), left: k.array(dtype=int)):
+    i = k.tid()
+    while left[i] > 0:
+        left[i] = left[i] - 1
+        x[i] = x[i] * x[i]
+
+
+def test_trips_that_depend_on_what_the_kernel_writes():
+    x, left = floats(1.5, 1.2, 0.5), engine.array([2, 0, 1], dtype=int, device="cpu")
+    with engine.Tape() as tape:
+        engine.launch(countdown, 3, inputs=[x, left], device="cpu")
+    assert left.numpy().tolist() == [0, 0, 0]
+    tape.backward(grads={x: engine.ones(3, device="cpu")})
+    assert x.grad.numpy() == pytest.approx([4 * 1.5**3, 1.0, 1.0], rel=1e-6)

@@ -10,7 +10,8 @@ from engine.compiler.ops import ELEMENTWISE, STRUCTURAL
 # made of others before gradients are made, or made by the flow form itself
 OUTSIDE_OF_FLOW = {
     "param", "make", "extract", "insert", "extract_at", "insert_at", "slot", "get", "set", "subarray", "field", "count",
-    "shape", "call", "for", "while", "condition", "break", "continue", "return", "shadow", "yield",
+    "shape", "call", "for", "while", "condition", "break", "continue", "return", "shadow", "view", "local_view",
+    "array_ptr", "array_at",
 }  # fmt: skip
 
 

@@ -184,3 +184,59 @@ def test_scopes_and_diagram():
 def test_nested_tapes_are_refused():
     with engine.Tape(), pytest.raises(engine.errors.TapeError, match="recording already"), engine.Tape():
         pass
+
+
+@k.kernel
+def read_indexed(x: engine.indexedarray(dtype=float), y: k.array(dtype=float)):
+    i = k.tid()
+    y[i] = x[i] * x[i]
+
+
+def test_indexed_arrays():
+    data = floats([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    chosen = engine.indexedarray(data, [engine.array([3, 1], dtype=int, device="cpu")])
+    y = floats([0.0, 0.0], requires_grad=True)
+    with engine.Tape() as tape:
+        engine.launch(read_indexed, 2, inputs=[chosen, y], device="cpu")
+    tape.backward(grads={y: engine.ones(2, device="cpu")})
+    assert data.grad.numpy().tolist() == [0.0, 4.0, 0.0, 8.0]
+
+
+@k.kernel
+def slices(x: k.array(dtype=float), y: k.array(dtype=float)):
+    part = x[1:4]
+    every = x[0:4:2]
+    y[0] = part[0] * part[2] + every[1] * every[1]
+
+
+def test_slices():
+    x, y = floats([1.0, 2.0, 3.0, 4.0], requires_grad=True), floats([0.0], requires_grad=True)
+    with engine.Tape() as tape:
+        engine.launch(slices, 1, inputs=[x, y], device="cpu")
+    tape.backward(y)
+    assert x.grad.numpy().tolist() == [0.0, 4.0, 6.0, 2.0]
+
+
+@k.func
+def squares_of(part: k.array(dtype=float), x: float):
+    for i in range(part.shape[0]):
+        part[i] = part[i] + x * x * float(i + 1)
+
+
+@k.kernel
+def local_views(x: k.array(dtype=float), y: k.array(dtype=float)):
+    buffer = k.zeros(shape=4, dtype=float)
+    squares_of(buffer[1:3], x[0])
+    squares_of(buffer[2:4], x[1])
+    y[0] = buffer[1] * buffer[2] + buffer[3]
+
+
+def test_views_of_local_arrays():
+    a, b = 2.0, 3.0
+    x, y = floats([a, b], requires_grad=True), floats([0.0], requires_grad=True)
+    with engine.Tape() as tape:
+        engine.launch(local_views, 1, inputs=[x, y], device="cpu")
+    tape.backward(y)
+    # buffer = [0, a², 2a² + b², 2b²]; y = 2a⁴ + a²b² + 2b²
+    assert y.numpy()[0] == 2 * a**4 + a * a * b * b + 2 * b * b
+    assert x.grad.numpy().tolist() == [8 * a**3 + 2 * a * b * b, 2 * a * a * b + 4 * b]

@@ -428,6 +428,12 @@ def test_structs_keep_the_arrays_that_they_hold(device):
     launch(sum_rows, 2, [rows, out], device=device)
     assert out.list() == [103, 110]
     assert rows.numpy()["values"]["shape0"].tolist() == [3, 5] and rows.list()[0].count == 3
+    assert rows[1].values.list() == [-1, 1, 2, 3, 4] and rows.list()[0].places.shape == (1, 2)
+    moved = zeros(2, dtype=Row, device=device)
+    copy(moved, rows)  # keeps what the other array keeps
+    del rows
+    gc.collect()
+    assert moved[0].values.list() == [-1, 1, 2]
 
 
 def test_exchange_with_other_libraries():

@@ -170,7 +170,7 @@ REFUSED = [
     (unpack, "v", k.vec4(), "vec3, got a vec4"),
     (unpack, "v", ("a", 1, 2), "vec3, got a tuple"),
     (unpack, "v", None, "vec3, got None"),
-    (unpack, "m", [1, 2, 3, 4], "mat22, got a list"),
+    (unpack, "m", [1, 2, 3], "mat22, got a list"),
     (unpack, "t", k.spatial_vector(), "transform, got a vec6"),
     (unpack, "s", 1.0, "Spring, got 1.0"),
     (unpack, "s", k.vec3(), "Spring, got a vec3"),
@@ -412,7 +412,7 @@ def test_a_launch_object_is_filled_step_by_step():
     cmd.set_param_at_index_from_ctype(2, 1.0)
     cmd.launch()
     assert y.list() == (x.numpy() * 3).tolist()
-    with pytest.raises(LaunchError, match="argument 'a' expects float32, got 'text'|argument 'a' expects float32, got a str"):
+    with pytest.raises(LaunchError, match="argument 'a' expects float32, got"):
         cmd.set_param("a", "text")
     cmd.launch()
     assert y.list() == (x.numpy() * 4).tolist()

@@ -11,15 +11,17 @@ adjoint of argument x, zero at first, or the gradient of the array x. What it is
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.compiler import types
 from engine.compiler.frontend.context import EXPRESSIONS, Lowering, Several, Static, Value, static_type, zero
 from engine.compiler.frontend.expressions import lower_subscript
+from engine.compiler.frontend.intrinsics import intrinsic
 from engine.compiler.frontend.places import SlotPlace, adjoint_place, is_adjoint
-from engine.compiler.ir import Function, Op
+from engine.compiler.ir import Function, Op, Region
 from engine.compiler.normalize import normalize
+from engine.config import config
 
 
 class CustomGradient:
@@ -103,3 +105,46 @@ def read_subscript(ctx: Lowering, node: ast.Subscript) -> Value:
 
 
 EXPRESSIONS[ast.Subscript] = read_subscript
+
+
+class GradientOf:
+    """`grad(f)`: calling it gives the derivatives of f by its float arguments."""
+
+    def __init__(self, target: Any):
+        self.target = target
+
+    def __repr__(self) -> str:
+        return f"grad({getattr(self.target, '__name__', self.target)!s})"
+
+
+@intrinsic("grad")
+def lower_grad(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    if len(args) != 1 or kwargs or not isinstance(args[0], Static):
+        raise ctx.error(node, "grad() takes one function")
+    return Static(GradientOf(args[0].value))
+
+
+def call_gradient(ctx: Lowering, target: GradientOf, args: list[Value], call: Callable[[list[Value]], Value],
+                  node: ast.AST) -> Value:  # fmt: skip
+    """`grad(f)(x, y)`; `call` lowers a call of f with the arguments given to it."""
+    from engine.compiler.adjoint_function import gradient_function  # the differentiator, which most kernels never need
+
+    values: list[Op] = []
+    given: list[Value] = []
+    params: list[Op] = []
+    for a in args:
+        if isinstance(a, Static) and callable(a.value):
+            given.append(a)  # a function as an argument
+            continue
+        values.append(ctx.value(a, node))
+        params.append(Op("param", values[-1].type, (), {"index": len(params), "name": f"a{len(params)}"}))
+        given.append(params[-1])
+    scratch = Region()
+    with ctx.inside(scratch):
+        result = ctx.value(call(given), node)
+        ctx.emit("return", types.void, result)
+    name = getattr(target.target, "__name__", "function")
+    line = getattr(node, "lineno", ctx.function.line)
+    function = Function(name, params, scratch, result.type, ctx.function.file, line)
+    made = gradient_function(function, config.fma)
+    return ctx.emit("call", made.result, *values, node=node, callee=made)

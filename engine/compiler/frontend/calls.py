@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.compiler import ops, types
 from engine.compiler.diagnostics import did_you_mean
+from engine.compiler.frontend.adjoints import GradientOf, call_gradient
 from engine.compiler.frontend.constructors import cast, construct
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.expressions import subscript
@@ -109,6 +110,10 @@ def array_items(ctx: Lowering, base: Op, node: ast.Slice, at: ast.AST) -> list[V
 def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     """Dispatch on what is called."""
     match target:
+        case GradientOf():
+            if kwargs:
+                raise ctx.error(node, "grad(f) takes the arguments of f by position")
+            return call_gradient(ctx, target, args, lambda given: call_target(ctx, target.target, given, {}, node), node)
         case Func():
             return call(ctx, target, args, kwargs, node)
         case Builtin():
