@@ -20,6 +20,7 @@ class Func:
     `overloads` are the functions of this name with other parameter types, this one included, in order of definition.
     """
 
+    references_exist = False  # whether any function of this process has some: looking for calls with them takes time
     annotates_functions = True  # `f: Function` takes a function, known while compiling
 
     def __init__(self, fn: Callable[..., Any], name: str = "", module: Module | None = None):
@@ -30,6 +31,10 @@ class Func:
         self.source = Source(fn)
         self.specialisations: dict[tuple[Any, ...], Function | None] = {}  # None while it is being lowered
         self.overloads: list[Func] = [self]
+        # whether a parameter is a reference; the annotations are not evaluated yet, so "ref" in a text counts
+        notes = fn.__annotations__.values()
+        self.has_references = any(isinstance(n, types.Reference) or isinstance(n, str) and "ref" in n for n in notes)
+        Func.references_exist |= self.has_references
         self.gradient: Func | None = None  # set by `func_grad`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -62,12 +67,6 @@ class Func:
         notes = self.fn.__annotations__
         names = self.fn.__code__.co_varnames[: self.fn.__code__.co_argcount]
         return tuple(_annotation_text(notes.get(name, Any)) for name in names)
-
-    @functools.cached_property
-    def has_references(self) -> bool:
-        """Whether a parameter is a reference; asked before the annotations are evaluated, so "ref" in a text counts."""
-        notes = self.fn.__annotations__.values()
-        return any(isinstance(n, types.Reference) or (isinstance(n, str) and "ref" in n) for n in notes)
 
     def join(self, other: Any) -> None:
         """Makes this function an overload beside `other`, the function that its name meant until now."""

@@ -262,7 +262,8 @@ def test_constructors_take_their_type_from_their_arguments():
 
 def test_map_takes_lambdas():
     a = context.array(np.array([1.0, 2.0], np.float32))
-    assert engine.map(lambda x: k.sqrt(x) + 2.0, a).numpy().tolist() == [3.0, np.sqrt(np.float32(2.0)) + np.float32(2.0)]
+    expected = [3.0, np.sqrt(np.float32(2.0)) + np.float32(2.0)]
+    assert engine.map(lambda x: k.sqrt(x) + 2.0, a).numpy().tolist() == expected
 
 
 def test_explicit_casts_keep_bits_and_bfloat16_rounds():

@@ -113,7 +113,8 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
         case GradientOf():
             if kwargs:
                 raise ctx.error(node, "grad(f) takes the arguments of f by position")
-            return call_gradient(ctx, target, args, lambda given: call_target(ctx, target.target, given, {}, node), node)
+            inner = target.target
+            return call_gradient(ctx, target, args, lambda given: call_target(ctx, inner, given, {}, node), node)
         case Func():
             return call(ctx, target, args, kwargs, node)
         case Builtin():

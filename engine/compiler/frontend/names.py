@@ -36,7 +36,7 @@ class NameUse:
     @classmethod
     def of(cls, tree: ast.FunctionDef, source: Source | None = None) -> NameUse:
         use = cls()
-        if source is not None:
+        if source is not None and Func.references_exist:
             use._references(tree, source)
         for arg in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
             use.assigned[arg.arg] += 1
