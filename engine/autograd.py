@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from engine.compiler import types
-from engine.context import Tape, array, launch
-from engine.context.tape import backward_is_off
+from engine.context import array, launch
+from engine.context.tape import Tape, backward_is_off
 
 Jacobians = dict[tuple[int, int], array]
 Mask = Sequence[tuple[str | int, str | int]] | None

@@ -20,6 +20,7 @@ class Func:
     `overloads` are the functions of this name with other parameter types, this one included, in order of definition.
     """
 
+    references_exist = False  # whether any function of this process has some: looking for calls with them takes time
     annotates_functions = True  # `f: Function` takes a function, known while compiling
 
     def __init__(self, fn: Callable[..., Any], name: str = "", module: Module | None = None):
@@ -30,6 +31,10 @@ class Func:
         self.source = Source(fn)
         self.specialisations: dict[tuple[Any, ...], Function | None] = {}  # None while it is being lowered
         self.overloads: list[Func] = [self]
+        # whether a parameter is a reference; the annotations are not evaluated yet, so "ref" in a text counts
+        notes = fn.__annotations__.values()
+        self.has_references = any(isinstance(n, types.Reference) or isinstance(n, str) and "ref" in n for n in notes)
+        Func.references_exist |= self.has_references
         self.gradient: Func | None = None  # set by `func_grad`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -46,7 +51,8 @@ class Func:
                 bound = inspect.signature(one.fn).bind(*args, **kwargs)
                 names: dict[str, types.Type] = {}
                 notes = one.source.annotations
-                if all(n not in notes or types.matches(notes[n], type_of(v), names) for n, v in bound.arguments.items()):
+                given = bound.arguments.items()
+                if all(n not in notes or types.matches(notes[n], type_of(v), names) for n, v in given):
                     return one
             except TypeError:
                 continue
@@ -79,7 +85,8 @@ def _annotation_text(note: Any) -> str:
         return repr(note)
 
 
-def func(fn: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None, inline: bool = True) -> Any:
+def func(fn: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None,
+         inline: bool = True) -> Any:  # fmt: skip
     """Decorator: makes a Python function callable from kernels (and from other funcs).
 
     Parameters without annotation take any type; the function is specialised for each combination that it is called

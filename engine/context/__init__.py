@@ -40,10 +40,9 @@ from engine.context.device import Device, get_device, get_devices
 from engine.context.launch import Indirect, Launch, indirect, launch, launch_tiled
 from engine.context.map import map
 from engine.context.table import Table, make_table, table
-from engine.context.tape import Tape
 
 __all__ = [
-    "Device", "Indirect", "Launch", "Table", "Tape", "array", "array1d", "array2d", "array3d", "array4d", "clone",
+    "Device", "Indirect", "Launch", "Table", "array", "array1d", "array2d", "array3d", "array4d", "clone",
     "copy", "device_from_torch", "device_to_torch", "empty", "empty_like", "from_dlpack", "from_jax", "from_numpy",
     "from_torch", "full", "full_like", "get_device", "get_devices", "indexedarray", "indexedarray1d",
     "indexedarray2d", "indexedarray3d", "indexedarray4d", "indirect", "launch", "launch_tiled", "make_table", "map",

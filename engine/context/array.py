@@ -410,7 +410,8 @@ class array(ArrayOperators):
         dtypes.keep_arrays(self.block, value, self.element)
         offset, shape, strides = views.index(self.shape, self.strides, key)
         if gradients.watcher is not None:
-            gradients.assigned(self._view(shape, strides, self.ptr + offset) if shape else self, value)
+            place = self._view(shape or (1,), strides or (self.element_stride,), self.ptr + offset)
+            gradients.assigned(place, value)
         self._window(self.ptr + offset, shape, strides)[...] = self._converted(value)
 
     def _converted(self, value: Any) -> np.ndarray:

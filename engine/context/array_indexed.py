@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.compiler import types
 from engine.context import array_views as views
-from engine.context import dtypes
+from engine.context import dtypes, gradients
 from engine.context.array import array
 from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
@@ -122,15 +122,21 @@ class indexedarray(ArrayOperators):
         """The selected elements as an array of their own."""
         return array.allocate(self.dtype, self.shape, self.layout, self.device, zeroed=False).assign(self)
 
+    def _target(self, value: Any) -> np.ndarray:
+        """NumPy's view of the data, for a write of `value` to the selected elements, which tapes get to know."""
+        if gradients.watcher is not None:
+            gradients.watcher.assigned(self.data, value, self._selection())
+        return self.data._window(self.data.ptr, self.data.shape, self.data.strides)
+
     def fill_(self, value: Any) -> indexedarray:
         """Set every selected element to `value`."""
         dtypes.keep_arrays(self.data.block, value, self.element)
-        self.data._written()[self._selection()] = self.data._converted(value)
+        self._target(value)[self._selection()] = self.data._converted(value)
         return self
 
     def zero_(self) -> indexedarray:
         """Set every selected element to zero."""
-        view = self.data._written()
+        view = self._target(None)
         view[self._selection()] = np.zeros((), view.dtype)
         return self
 
@@ -141,7 +147,7 @@ class indexedarray(ArrayOperators):
         expected = (*self.shape, *dtypes.numpy_element(self.element, self.layout)[1])
         if source.shape != expected:
             raise ValueError(f"assign needs data of shape {expected}, got {source.shape}")
-        self.data._written()[self._selection()] = source
+        self._target(values)[self._selection()] = source
         return self
 
 

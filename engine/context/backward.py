@@ -112,7 +112,11 @@ class Plan:
         keys = list(self.arrays)
         for n, a in enumerate(keys):
             for b in keys[n + 1 :]:
-                if self.arrays[a].block is self.arrays[b].block and gradients.overlap(self.arrays[a], self.arrays[b]):
+                if gradients.overlap(self.arrays[a], self.arrays[b]):
+                    if self.arrays[a].block is not self.arrays[b].block and {a, b} & self.active:
+                        raise LaunchError(self.kernel.name, self.name_of(b), "memory of its own, or a view",
+                                          f"the memory of '{self.name_of(a)}', taken over a second time",
+                                          "make one array a view of the other")  # fmt: skip
                     shared |= {a, b}
                     if a in saved or b in saved:
                         saved |= {a, b}

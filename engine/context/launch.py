@@ -7,6 +7,7 @@ meets new types, are the arguments looked at one by one (`arguments.check`): tha
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -141,6 +142,8 @@ def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequ
     if any(arg is None for arg in args):
         args = arguments.with_missing(kernel, args, get_device(device))
     if adjoint:
+        if gradients.backward is None:
+            importlib.import_module("engine.context.backward")  # the differentiator, which most programs never need
         gradients.backward.launch_adjoint(kernel, dim, args, [*adj_inputs, *adj_outputs], device)
         return True
     return not record_cmd and bool(gradients.watcher.observe(kernel, dim, args, device, record_tape))

@@ -173,19 +173,18 @@ class Tape:
             self.carry(a)
         self.entries.append(Recorded(getattr(backward, "__name__", "func"), lambda tape: backward(), list(arrays)))
 
-    def record_copy(self, dest: array, src: array) -> None:
-        """A copy of arrays: its gradient goes back to where the values came from."""
+    def record_copy(self, dest: array, src: array, part: Any = ...) -> None:
+        """A copy of arrays (`part`: into these elements): its gradient goes back to where the values came from."""
         if not self.carries(src) and not self.carries(dest):
             return
         if self.carries(src):
             self.carry(dest)
-        entry = Recorded("copy", lambda tape: tape._undo_copy(dest, src), [dest, src], [dest])
-        self.entries.append(entry)
+        self.entries.append(Recorded("copy", lambda tape: tape._undo_copy(dest, src, part), [dest, src], [dest]))
 
-    def record_overwrite(self, a: array) -> None:
-        """Values from elsewhere: what was in the array before has no influence any more."""
+    def record_overwrite(self, a: array, part: Any = ...) -> None:
+        """Values from elsewhere: what was in the array (or in `part` of it) before has no influence any more."""
         if self.carries(a):
-            self.entries.append(Recorded("overwrite", lambda tape: tape._consume(a), [a], [a]))
+            self.entries.append(Recorded("overwrite", lambda tape: tape._consume(a, part), [a], [a]))
 
     def record_scope_begin(self, name: str, metadata: Any = None) -> None:
         """Opens a named group of entries, which `visualize` draws as a box."""
@@ -293,9 +292,9 @@ class Tape:
         assert plan is not None
         plan.backward(lambda key: self._gradient(plan.arrays[key]))
 
-    def _undo_copy(self, dest: array, src: array) -> None:
-        g = self._gradient(dest).numpy().copy()
-        self._consume(dest)
+    def _undo_copy(self, dest: array, src: array, part: Any) -> None:
+        g = self._gradient(dest).numpy()[part].copy()
+        self._consume(dest, part)
         if self.carries(src):
             into = self._gradient(src)
             if g.dtype.names is None:
@@ -304,8 +303,10 @@ class Tape:
             else:
                 _add_records(into.numpy(), g)
 
-    def _consume(self, a: array) -> None:
-        self._gradient(a).zero_()
+    def _consume(self, a: array, part: Any) -> None:
+        g = self._gradient(a)
+        view = g._window(g.ptr, g.shape, g.strides)
+        view[part] = np.zeros((), view.dtype)
 
     # afterwards
 
@@ -409,11 +410,17 @@ def overwritten(a: array) -> None:
         _recording[-1].record_overwrite(a)
 
 
-def assigned(a: array, value: Any) -> None:
-    """The host copies an array, or writes values, into an array."""
+def assigned(a: array, value: Any, part: Any = ...) -> None:
+    """The host copies an array, or writes values, into an array, or into the elements that `part` selects of it."""
     _wrote(a)
-    if _recording and not _running:
-        if isinstance(value, array) and value.shape == a.shape:
-            _recording[-1].record_copy(a, value)
-        else:
-            _recording[-1].record_overwrite(a)
+    if not _recording or _running:
+        return
+    whole = value.shape == a.shape if isinstance(value, array) else False
+    if isinstance(value, indexedarray) and _recording[-1].carries(value.data):
+        raise TapeError("a copy out of an indexed array has no gradient yet: copy with a kernel")
+    if whole or (isinstance(value, array) and part is not ...):
+        _recording[-1].record_copy(a, value, part)
+    elif isinstance(value, array) and _recording[-1].carries(value):
+        raise TapeError(f"a copy of shape {value.shape} into {a.shape} has no gradient: copy equal shapes")
+    else:
+        _recording[-1].record_overwrite(a, part)

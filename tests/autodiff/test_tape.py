@@ -240,3 +240,35 @@ def test_views_of_local_arrays():
     # buffer = [0, a², 2a² + b², 2b²]; y = 2a⁴ + a²b² + 2b²
     assert y.numpy()[0] == 2 * a**4 + a * a * b * b + 2 * b * b
     assert x.grad.numpy().tolist() == [8 * a**3 + 2 * a * b * b, 2 * a * a * b + 4 * b]
+
+
+def test_assignments_to_indexed_arrays():
+    x, data = floats([1.0, 2.0], requires_grad=True), floats([5.0, 6.0, 7.0, 8.0], requires_grad=True)
+    loss = floats([0.0], requires_grad=True)
+    chosen = engine.indexedarray(data, [engine.array([3, 1], dtype=int, device="cpu")])
+    with engine.Tape() as tape:
+        chosen.assign(x)
+        engine.launch(total, 4, inputs=[data], outputs=[loss], device="cpu")
+    tape.backward(loss)
+    assert data.numpy().tolist() == [5.0, 2.0, 7.0, 1.0]
+    assert x.grad.numpy().tolist() == [1.0, 1.0]
+    assert data.grad.numpy().tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_memory_taken_over_twice_is_refused():
+    memory = np.ones(3, np.float32)
+    a, b = (engine.from_numpy(memory, dtype=float, device="cpu", copy=False) for _ in range(2))
+    a.requires_grad = b.requires_grad = True
+    with engine.Tape(), pytest.raises(engine.LaunchError, match="taken over a second time"):
+        engine.launch(scale, 3, inputs=[a, b, 2.0], device="cpu")
+
+
+def test_one_element_set_by_the_host():
+    x, y = floats([1.0, 2.0], requires_grad=True), floats([0.0, 0.0], requires_grad=True)
+    loss = floats([0.0], requires_grad=True)
+    with engine.Tape() as tape:
+        engine.launch(scale, 2, inputs=[x, y, 3.0], device="cpu")
+        y[0] = 7.0
+        engine.launch(total, 2, inputs=[y], outputs=[loss], device="cpu")
+    tape.backward(loss)
+    assert x.grad.numpy().tolist() == [0.0, 3.0]

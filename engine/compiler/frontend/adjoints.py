@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.compiler import types
-from engine.compiler.adjoint_function import gradient_function
 from engine.compiler.frontend.context import EXPRESSIONS, Lowering, Several, Static, Value, static_type, zero
 from engine.compiler.frontend.expressions import lower_subscript
 from engine.compiler.frontend.intrinsics import intrinsic
@@ -128,6 +127,8 @@ def lower_grad(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node:
 def call_gradient(ctx: Lowering, target: GradientOf, args: list[Value], call: Callable[[list[Value]], Value],
                   node: ast.AST) -> Value:  # fmt: skip
     """`grad(f)(x, y)`; `call` lowers a call of f with the arguments given to it."""
+    from engine.compiler.adjoint_function import gradient_function  # the differentiator, which most kernels never need
+
     values: list[Op] = []
     given: list[Value] = []
     params: list[Op] = []

@@ -24,7 +24,8 @@ STATEMENTS: dict[type, Callable[[Lowering, Any, list[ast.stmt]], bool | None]] =
 EXPRESSIONS: dict[type, Callable[[Lowering, Any], Value]] = {}
 
 
-# what a file needs of one that stands on top of it: "call" (functions), "leave" (statements)
+# what a file needs of one that stands on top of it: "call", "call func" (functions), "leave"
+# (statements), "vocabulary" (lang)
 HOOKS: dict[str, Callable[..., Any]] = {}
 
 
@@ -36,19 +37,6 @@ def statement(node_type: type) -> Callable[[Any], Any]:
 def expression(node_type: type) -> Callable[[Any], Any]:
     """Registers the visitor of an expression."""
     return lambda visitor: EXPRESSIONS.setdefault(node_type, visitor)
-
-
-def _vocabulary(name: str) -> Any:
-    return None
-
-
-def use_vocabulary(lookup: Callable[[str], Any]) -> None:
-    """Sets what gives the functions and types of the language by bare name, which need no import inside kernels.
-
-    The vocabulary is made of what stands on top of the front end, so it is handed down.
-    """
-    global _vocabulary
-    _vocabulary = lookup
 
 
 @dataclass(frozen=True)
@@ -167,7 +155,8 @@ class Lowering:
         if isinstance(v, Static) and isinstance(v.value, tuple) and static_type(v.value) is None:
             v = Several(tuple(map(Static, v.value)))
         if isinstance(v, Several):
-            wants = want.items if isinstance(want, types.Tuple) and len(want.items) == len(v.items) else [None] * len(v.items)
+            fits = isinstance(want, types.Tuple) and len(want.items) == len(v.items)
+            wants = want.items if fits else [None] * len(v.items)  # type: ignore[union-attr]
             items = [self.value(item, node, t) for item, t in zip(v.items, wants, strict=True)]
             return self.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
         t = static_type(v.value)
@@ -230,7 +219,7 @@ class Lowering:
         try:
             value = self.source.lookup(name)
         except KeyError:
-            known = _vocabulary(name)
+            known = self.vocabulary(name)
             if known is not None:
                 return Static(known)
             hint = did_you_mean(name, [*self.bound, *self.source.fn.__globals__])
@@ -242,6 +231,11 @@ class Lowering:
         elif name in self.source.fn.__globals__:
             self.capture(f"{self.source.fn.__module__}:{name}", value)
         return Static(value)
+
+    @staticmethod
+    def vocabulary(name: str) -> Any:
+        """A function of the language by its bare name, which needs no import inside kernels; None if there is none."""
+        return HOOKS["vocabulary"](name)
 
     def capture(self, path: str, value: Any) -> None:
         """Notes that the code depends on a value of Python's."""
