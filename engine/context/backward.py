@@ -29,7 +29,7 @@ from engine.context.launch import Indirect, launch
 from engine.errors import LaunchError
 
 
-def arrays_of(value: Any, kind: types.Type, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], array]]:
+def arrays_of(value: Any, kind: types.Type | None, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], array]]:
     """The arrays in an argument, with the path to each: itself, or fields of a struct."""
     if isinstance(value, array | indexedarray):
         yield path, value if isinstance(value, array) else value.data
