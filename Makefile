@@ -6,9 +6,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
+WARP ?= out/warp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint clean
+.PHONY: help demo test soak bench conformance lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -24,6 +25,11 @@ soak: $(VENV)/installed-dev ## the long runs that the suite leaves out
 
 bench: $(VENV)/installed ## the benchmark scenes (ARGS="pile1000 --threads 1")
 	$(BIN)/engine bench $(ARGS)
+
+conformance: $(VENV)/installed-dev ## Warp's own tests, as a measure of the kernel language (ARGS="--why test_array.py")
+	@test -d $(WARP)/warp/tests || { $(BIN)/python -m pip download --quiet --no-deps -d $(WARP) warp-lang==1.19.0 \
+		&& $(BIN)/python -m zipfile -e $(WARP)/warp_lang-*.whl $(WARP); }
+	$(BIN)/python tests/conformance/run.py --tests $(WARP)/warp/tests $(ARGS)
 
 lint: $(VENV)/installed-dev ## ruff and mypy
 	@$(BIN)/ruff check .; ruff=$$?; $(BIN)/mypy && exit $$ruff

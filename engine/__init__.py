@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine import context, errors
 from engine.compiler import lang
+from engine.compiler.function import Func as Function
+from engine.compiler.kernel import Kernel, func_native, overload
 from engine.compiler.lang import (
     bool_,
     constant,
@@ -31,8 +33,6 @@ from engine.compiler.lang import (
     uint32,
     uint64,
 )
-from engine.compiler.function import Func as Function
-from engine.compiler.kernel import Kernel, func_native, overload
 from engine.compiler.modules import (
     Module,
     force_load,
@@ -112,8 +112,15 @@ _FUNCTIONS = {"load": "engine.sim.load", "Tape": "engine.context.tape",
               "dtype_to_numpy": "engine.types"}  # fmt: skip
 
 __all__ = [
-    "CompileError", "DeterministicMode", "Device", "DeviceError", "Error", "Indirect", "Launch", "LaunchError", "SceneError",
-    "SimulationError", "Table", "Tape", "array", "array1d", "array2d", "array3d", "array4d", "bool_", "clone", "config",
+    "CompileError", "DeterministicMode", "Device", "DeviceError", "Error", "Float", "Function", "Indirect", "Int",
+    "Kernel", "Launch",
+    "LaunchError", "Module", "Scalar", "ScopedDevice", "Tape", "force_load", "func_native", "get_cuda_device",
+    "get_cuda_device_count", "get_cuda_devices", "get_module", "get_module_options", "get_preferred_device", "init",
+    "is_cpu_available", "is_cuda_available", "is_device_available", "is_mempool_access_enabled",
+    "is_mempool_access_supported", "is_mempool_enabled", "is_mempool_supported", "is_peer_access_enabled",
+    "is_peer_access_supported", "load_module", "overload", "set_device", "set_module_options", "synchronize",
+    "synchronize_device", "SceneError",
+    "SimulationError", "Table", "array", "array1d", "array2d", "array3d", "array4d", "bool_", "clone", "config",
     "constant", "copy", "debug", "empty", "empty_like", "errors", "float16", "float32", "float64", "from_dlpack",
     "from_numpy", "full", "full_like", "func", "geom", "get_device", "get_devices", "indirect", "int16", "int32",
     "int64", "int8", "kernel", "launch", "load", "make_table", "ones", "ones_like", "plugin", "restore", "sim",

@@ -61,10 +61,10 @@ class InternalError(Error, AssertionError):
     """The compiler broke one of its own rules: a bug of the engine, or of an IR pass that a plugin added."""
 
 
-class ArgumentError(Error, ValueError, RuntimeError):
+class ArgumentError(Error, ValueError, TypeError, RuntimeError):
     """A function was called with arrays or numbers that do not fit together.
 
-    Both classes, since users of NumPy catch the one and users of Warp the other.
+    Of all these classes, since users of NumPy catch the first two and users of Warp the last.
     """
 
 

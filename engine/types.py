@@ -33,7 +33,8 @@ scalar_types = (*int_types, *float_types)
 scalar_and_bool_types = (*scalar_types, bool_)
 
 __all__ = [
-    "Float", "Int", "Matrix", "Quaternion", "Scalar", "Transformation", "Vector", "array", "bool_", "dtype_from_numpy", "dtype_to_numpy", "float16", "float32", "float64", "float_types", "int8", "int16", "int32",
+    "Float", "Int", "Matrix", "Quaternion", "Scalar", "Transformation", "Vector", "array", "bool_",
+    "dtype_from_numpy", "dtype_to_numpy", "float16", "float32", "float64", "float_types", "int8", "int16", "int32",
     "int64", "int_types", "is_array", "is_composite", "is_float", "is_int", "is_matrix", "is_quaternion", "is_scalar",
     "is_struct", "is_tile", "is_transformation", "is_value", "is_vector", "matrix", "quaternion",
     "scalar_and_bool_types", "scalar_types", "transformation", "type_is_array", "type_is_composite", "type_is_float",

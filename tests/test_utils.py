@@ -75,7 +75,10 @@ def test_casts(device):
         utils.array_cast(flat, out.flatten())
 
 
-@pytest.mark.parametrize("key", [engine.int32, engine.uint32, engine.float32, engine.int64, engine.uint64, engine.float64])
+KEYS = [engine.int32, engine.uint32, engine.float32, engine.int64, engine.uint64, engine.float64]
+
+
+@pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("value", [engine.int32, engine.float64, engine.uint64])
 def test_sort(key, value, device, rng):
     n = 3000

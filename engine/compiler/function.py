@@ -46,7 +46,8 @@ class Func:
                 bound = inspect.signature(one.fn).bind(*args, **kwargs)
                 names: dict[str, types.Type] = {}
                 notes = one.source.annotations
-                if all(n not in notes or types.matches(notes[n], type_of(v), names) for n, v in bound.arguments.items()):
+                given = bound.arguments.items()
+                if all(n not in notes or types.matches(notes[n], type_of(v), names) for n, v in given):
                     return one
             except TypeError:
                 continue
@@ -61,6 +62,12 @@ class Func:
         notes = self.fn.__annotations__
         names = self.fn.__code__.co_varnames[: self.fn.__code__.co_argcount]
         return tuple(_annotation_text(notes.get(name, Any)) for name in names)
+
+    @functools.cached_property
+    def has_references(self) -> bool:
+        """Whether a parameter is a reference; asked before the annotations are evaluated, so "ref" in a text counts."""
+        notes = self.fn.__annotations__.values()
+        return any(isinstance(n, types.Reference) or (isinstance(n, str) and "ref" in n) for n in notes)
 
     def join(self, other: Any) -> None:
         """Makes this function an overload beside `other`, the function that its name meant until now."""
@@ -79,7 +86,8 @@ def _annotation_text(note: Any) -> str:
         return repr(note)
 
 
-def func(fn: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None, inline: bool = True) -> Any:
+def func(fn: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None,
+         inline: bool = True) -> Any:  # fmt: skip
     """Decorator: makes a Python function callable from kernels (and from other funcs).
 
     Parameters without annotation take any type; the function is specialised for each combination that it is called

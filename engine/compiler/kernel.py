@@ -33,7 +33,8 @@ class Kernel:
 
     def __init__(self, func: Callable[..., Any], key: str | None = None, module: Any = None,
                  options: dict[str, Any] | None = None, shape: str = "thread",
-                 fixed: Sequence[types.Type] | None = None, code_transformers: Sequence[ast.NodeTransformer] = ()):  # fmt: skip
+                 fixed: Sequence[types.Type] | None = None,
+                 code_transformers: Sequence[ast.NodeTransformer] = ()):  # fmt: skip
         functools.update_wrapper(self, func)
         self.fn = func
         self.func = Func(func)

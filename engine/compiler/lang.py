@@ -10,12 +10,13 @@ from typing import Any
 
 from engine.compiler import constants, library, types
 from engine.compiler.custom_gradients import func_grad, func_replay
+from engine.compiler.frontend.context import HOOKS
 from engine.compiler.function import func
 from engine.compiler.kernel import kernel
 from engine.compiler.library import constructors, expectations, primitives
+from engine.compiler.library.derivatives import adjoint
 from engine.compiler.library.expectations import EXPECTATIONS
 from engine.compiler.library.operators import OPERATORS
-from engine.compiler.library.derivatives import adjoint
 from engine.compiler.library.registry import BUILTINS, Builtin
 from engine.compiler.ops import ATOMICS
 from engine.compiler.types import (
@@ -36,7 +37,8 @@ from engine.compiler.types import (
 from engine.compiler.values import names, struct
 
 __all__ = [
-    "adjoint", "array", "bfloat16", "bool_", "constant", "float16", "float32", "float64", "func", "func_grad", "func_replay", "int8", "int16", "int32", "int64", "kernel",
+    "adjoint", "array", "bfloat16", "bool_", "constant", "float16", "float32", "float64", "func", "func_grad",
+    "func_replay", "int8", "int16", "int32", "int64", "kernel",
     "library", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
 ]  # fmt: skip
 
@@ -64,7 +66,8 @@ _ATOMICS = {f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an 
             for name in ATOMICS}  # fmt: skip
 # Python's names are taken in the primitives module; `where` is Warp's name
 _SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum", "where": "select"}
-_PYTHON = {"bool": bool_, "print": expectations.show, "handle": uint64, "float": float32, "int": int32}  # names of Python's that the language has too
+# names of Python's that the language has too
+_PYTHON = {"bool": bool_, "print": expectations.show, "handle": uint64, "float": float32, "int": int32}
 
 
 class _Ref:
@@ -126,6 +129,22 @@ def __getattr__(name: str) -> Any:
 def is_function(found: Any) -> bool:
     """Whether it is a function of the language that has a meaning in kernels."""
     return isinstance(found, Builtin | primitives.Primitive) or isinstance(getattr(found, "intrinsic", None), str)
+
+
+def _vocabulary(name: str) -> Any:
+    """A function or type of the language that kernels may use by its bare name; None if there is none."""
+    found = globals().get(name) or _found(name)
+    return found if is_function(found) or isinstance(getattr(found, "ir_type", None), types.Type) else None
+
+
+def _found(name: str) -> Any:
+    try:
+        return __getattr__(name)
+    except AttributeError:
+        return None
+
+
+HOOKS["vocabulary"] = _vocabulary
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Modules of kernels: a name, its kernels and their options. The kernel, not the module, is what is compiled and cached."""
+"""Modules of kernels: a name, its kernels and their options. The kernel, not the module, is compiled and cached."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ STRUCTURAL: dict[str, str] = {
     "store": "array, indices, value; attrs offset: first leaf to write when the value is only a part of the element",
     "atomic": "array, indices, value (cas: compare, value); attrs op, offset: the old value",
     "subarray": "array, leading indices: the view of the remaining dimensions",
-    "view": "array, operands as attrs dims says: an index for i (drops the dimension), start, count, step for r (keeps it)",
+    "view": "array; attrs dims says for each dimension: i, an index that drops it, or r: start, count, step",
     "local_view": "local array: it as an array, whose writes it sees",
     "array_ptr": "array: address of its first element, uint64",
     "array_at": "uint64 address, one int32 extent per dimension: the array without gaps that lies there",

@@ -56,7 +56,7 @@ def dense_stride(t: Type) -> int:
     """Bytes from one element to the next along the last dimension of an array without gaps."""
     assert isinstance(t, Array)
     if t.layout == "planes":
-        return leaves(t.dtype)[0][1].size  # type: ignore[union-attr]
+        return leaves(t.dtype)[0][1].size
     return memory_layout(t.dtype, t.layout)[1]
 
 
@@ -365,7 +365,7 @@ class _Scalarizer:
         return [*pointers, *lists[lead:], *shapes[lead:], *strides[lead:]]
 
     def view(self, op: Op) -> Leaves:
-        """A view: the pointer moved to its first element, and the extents and strides of the dimensions that are kept."""
+        """A view: the pointer moved to its first element, and extents and strides of the dimensions that are kept."""
         array = op.operands[0]
         t = array.type
         assert isinstance(t, Array)
@@ -388,7 +388,7 @@ class _Scalarizer:
         for p, scalar in zip(value[: -2 * n], scalars, strict=True):
             size: int = scalar.size  # type: ignore[attr-defined]
             if size not in moved:
-                moved[size] = self.byte_offset(first, self.plane_strides(tuple(strides), scalars[0], scalar))
+                moved[size] = self.byte_offset(tuple(first), self.plane_strides(tuple(strides), scalars[0], scalar))
             pointers.append(self.emit("address", pointer, (p, moved[size])))
         return [*pointers, *shape, *kept]
 

@@ -17,8 +17,8 @@ from engine.compiler.simplify_rules import IDENTITIES, fold_op
 from engine.compiler.types import Scalar
 
 _PURE = frozenset(
-    {*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "load", "get", "local_load", "const", "index", "local_pointer", "pointer_to_int",
-     "int_to_pointer"}
+    {*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "load", "get", "local_load", "const", "index",
+     "local_pointer", "pointer_to_int", "int_to_pointer"}
 )
 _PLACES = frozenset({"slot", "local"})
 _WRITES_MEMORY = frozenset({"store", "atomic"})

@@ -41,7 +41,8 @@ def cast_constant(value: Any, to: Scalar) -> Any:
             return None
         with np.errstate(all="ignore"):
             if to.bits == 16:  # through float32, as at run time
-                return float(np.float16(np.float32(value))) if to.name == "float16" else float(bfloat16(np.float32(value)))
+                narrow = np.float16 if to.name == "float16" else bfloat16
+                return float(narrow(np.float32(value)))
             return to.numpy.type(value).item()
     low, high = to.range
     if isinstance(value, float):

@@ -16,7 +16,6 @@ from typing import Any
 from engine.compiler import types
 from engine.errors import CompileError
 
-
 _TEMPORARY = os.path.join(tempfile.gettempdir(), "tmp")
 
 

@@ -169,7 +169,8 @@ void, pointer = Void(), Pointer()
 def _suffix(dtype: Scalar) -> str:
     """The letter that Warp's names give a component type: vec3 (float32), vec3d, vec3i …"""
     return {"float32": "", "float64": "d", "float16": "h", "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
-            "int16": "s", "uint16": "us", "int8": "b", "uint8": "ub", "bool": "bool", "bfloat16": "bf"}[dtype.name]  # fmt: skip
+            "int16": "s", "uint16": "us", "int8": "b", "uint8": "ub", "bool": "bool",
+            "bfloat16": "bf"}[dtype.name]  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -317,11 +318,7 @@ class Reference(Type):
     """The annotation of a function's parameter whose assignments reach the caller's variable, element or field."""
 
     is_value: ClassVar[bool] = False
-    used: ClassVar[bool] = False  # whether there is any in this process: looking for them takes time
     dtype: Type
-
-    def __post_init__(self) -> None:
-        Reference.used = True
 
     @property
     def value_type(self) -> Type:

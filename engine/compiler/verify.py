@@ -30,11 +30,12 @@ from engine.compiler.types import (
 )
 from engine.errors import InternalError
 
-_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view", "array_ptr",
-                       "array_at", "field", "count", "shape",
+_HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view",
+                       "array_ptr", "array_at", "field", "count", "shape",
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
-    {"set", "local_store", "store", "if", "custom", "yield", "for", "while", "condition", "break", "continue", "return", "print"}
+    {"set", "local_store", "store", "if", "custom", "yield", "for", "while", "condition", "break", "continue", "return",
+     "print"}
 )
 _BY_TYPES = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})  # whether they are right depends on types alone
 _REGION_COUNT = {"if": 2, "for": 1, "while": 2, "custom": 1}
@@ -336,7 +337,8 @@ _RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "const": _V.const, "tid": _V.tid, "cast": _V.cast, "bitcast": _V.bitcast, "select": _V.select, "make": _V.make,
     "extract": _V.extract, "insert": _V.insert, "extract_at": _V.component_at, "insert_at": _V.component_at,
     "slot": _V.slot, "get": _V.get, "set": _V.set, "local": _V.local, "local_load": _V.local_access,
-    "local_store": _V.local_access, "load": _V.access, "store": _V.access, "atomic": _V.access, "subarray": _V.subarray, "view": _V.view,
+    "local_store": _V.local_access, "load": _V.access, "store": _V.access, "atomic": _V.access, "subarray": _V.subarray,
+    "view": _V.view,
     "field": _V.field, "count": _V.count, "shape": _V.shape, "call": _V.call, "if": _V.branch, "condition": _V.branch,
     "for": _V.loop, "while": _V.loop, "return": _V.returns, "address": _V.address,
     "print": _V.print,

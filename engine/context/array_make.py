@@ -115,7 +115,10 @@ def copy(dest: Source, src: Source, dest_offset: int = 0, src_offset: int = 0, c
     or a range leaves its array.
     """
     if dest.element != src.element:
-        raise TypeError(f"copy needs equal element types, got {dest.element!r} from {src.element!r}")
+        found = f"destination dtype={dest.element!r}, source dtype={src.element!r}"
+        raise ArgumentError(f"copy needs equal element types, got {found}")
+    if not all(hasattr(number, "__index__") for number in (dest_offset, src_offset, count)):
+        raise ArgumentError("copy: the offsets and the count must be integers")
     part = bool(count or dest_offset or src_offset)
     if not part and dest.shape == src.shape:
         dest.assign(src)
@@ -129,7 +132,8 @@ def copy(dest: Source, src: Source, dest_offset: int = 0, src_offset: int = 0, c
             raise ArgumentError(f"elements {offset} … {offset + count - 1} are not a part of {whole!r}")
     if not (_is_line(dest) and _is_line(src)):
         if not part:
-            raise ArgumentError(f"copy needs equal shapes, got {dest.shape} from {src.shape}")
+            found = f"destination shape={dest.shape}, source shape={src.shape}"
+            raise ArgumentError(f"copy needs equal shapes, got {found}")
         _copy_flat(dest, src, dest_offset, src_offset, count)
         return
     assert isinstance(dest, array) and isinstance(src, array)

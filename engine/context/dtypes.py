@@ -231,11 +231,3 @@ def to_value(stored: Any, element: types.Type, arrays: dict[int, Any] | None = N
                 found[name] = to_value(stored[name], ftype, arrays)
         return make(**found)
     return make(np.array(stored).reshape(-1))
-
-
-def _struct_dtype(cls: Any) -> np.dtype:
-    """The structured NumPy dtype of a struct's elements in memory."""
-    return numpy_element(cls.ir_type)[0]
-
-
-StructValue.numpy_dtype = classmethod(_struct_dtype)  # type: ignore[attr-defined]  # set where memory is known

@@ -17,8 +17,8 @@ def digit_of(key: k.uint64, shift: int, mask: int):
     return int(key >> k.uint64(shift)) & mask
 
 
-@k.func
-def digit_of(key: k.uint32, shift: int, mask: int):  # type: ignore[no-redef]  # noqa: F811
+@k.func  # type: ignore[no-redef]
+def digit_of(key: k.uint32, shift: int, mask: int):  # noqa: F811
     return int(key >> k.uint32(shift)) & mask
 
 
@@ -112,30 +112,30 @@ def ordered(key: k.uint32):
     return key
 
 
-@k.func
-def ordered(key: k.uint64):  # type: ignore[no-redef]  # noqa: F811
+@k.func  # type: ignore[no-redef]
+def ordered(key: k.uint64):  # noqa: F811
     return key
 
 
-@k.func
-def ordered(key: k.int32):  # type: ignore[no-redef]  # noqa: F811
+@k.func  # type: ignore[no-redef]
+def ordered(key: k.int32):  # noqa: F811
     return k.uint32(key) ^ k.uint32(0x80000000)
 
 
-@k.func
-def ordered(key: k.int64):  # type: ignore[no-redef]  # noqa: F811
+@k.func  # type: ignore[no-redef]
+def ordered(key: k.int64):  # noqa: F811
     return k.uint64(key) ^ k.uint64(0x8000000000000000)
 
 
-@k.func
-def ordered(key: k.float32):  # type: ignore[no-redef]  # noqa: F811
+@k.func  # type: ignore[no-redef]
+def ordered(key: k.float32):  # noqa: F811
     """Negative numbers turn all bits, others the sign; adding 0 makes −0 and 0 equal keys."""
     bits = k.bitcast(key + k.float32(0.0), k.uint32)
     return k.select(bits >> k.uint32(31) == k.uint32(1), ~bits, bits ^ k.uint32(0x80000000))
 
 
-@k.func
-def ordered(key: k.float64):  # type: ignore[no-redef]  # noqa: F811
+@k.func  # type: ignore[no-redef]
+def ordered(key: k.float64):  # noqa: F811
     bits = k.bitcast(key + k.float64(0.0), k.uint64)
     return k.select(bits >> k.uint64(63) == k.uint64(1), ~bits, bits ^ k.uint64(0x8000000000000000))
 

@@ -1,4 +1,4 @@
-"""Decompositions: reconstruction, orthogonality, order, signs on random, deficient, repeated, rotated, tiny matrices."""
+"""Decompositions: reconstruction, orthogonality, order and signs on ten families of matrices."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,10 @@ N = 300
 
 
 @k.kernel
-def decompose3(a: k.array(dtype=k.mat33), u: k.array(dtype=k.mat33), s: k.array(dtype=k.vec3), v: k.array(dtype=k.mat33),
-               q: k.array(dtype=k.mat33), r: k.array(dtype=k.mat33)):  # fmt: skip
+def decompose3(
+    a: k.array(dtype=k.mat33), u: k.array(dtype=k.mat33), s: k.array(dtype=k.vec3), v: k.array(dtype=k.mat33),
+    q: k.array(dtype=k.mat33), r: k.array(dtype=k.mat33)
+):  # fmt: skip
     i = k.tid()
     u_, s_, v_ = k.svd3(a[i])
     q_, r_ = k.qr3(a[i])
@@ -21,7 +23,9 @@ def decompose3(a: k.array(dtype=k.mat33), u: k.array(dtype=k.mat33), s: k.array(
 
 
 @k.kernel
-def decompose2(a: k.array(dtype=k.mat22), u: k.array(dtype=k.mat22), s: k.array(dtype=k.vec2), v: k.array(dtype=k.mat22)):
+def decompose2(
+    a: k.array(dtype=k.mat22), u: k.array(dtype=k.mat22), s: k.array(dtype=k.vec2), v: k.array(dtype=k.mat22)
+):
     i = k.tid()
     u_, s_, v_ = k.svd2(a[i])
     u[i], s[i], v[i] = u_, s_, v_
@@ -37,7 +41,8 @@ def families(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     graded = a * 10.0 ** rng.uniform(-12, 0, (N, 1, n))
     diagonal = np.eye(n) * rng.integers(-3, 4, (N, 1, n))
     return {"random": a, "rotation": turned, "rank one": rank_one, "deficient": deficient, "repeated": repeated,
-            "graded": graded, "diagonal": diagonal, "zero": np.zeros((N, n, n)), "tiny": a * 1e-30, "huge": a * 1e30}  # fmt: skip
+            "graded": graded, "diagonal": diagonal, "zero": np.zeros((N, n, n)), "tiny": a * 1e-30,
+            "huge": a * 1e30}  # fmt: skip
 
 
 FAMILIES = list(families(2, np.random.default_rng(0)))

@@ -9,7 +9,9 @@ from engine.context import array, launch, zeros
 
 
 @k.kernel
-def find(values: k.array(dtype=float), sorted_: k.array(dtype=float), out: k.array(dtype=int), part: k.array(dtype=int)):
+def find(
+    values: k.array(dtype=float), sorted_: k.array(dtype=float), out: k.array(dtype=int), part: k.array(dtype=int)
+):
     i = k.tid()
     out[i] = k.lower_bound(sorted_, values[i])
     part[i] = k.lower_bound(sorted_, 1, len(sorted_) - 1, values[i])

@@ -1,5 +1,7 @@
 """Which of Warp's test files are run, and how many tests each registers on a machine without a GPU."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 EXPECTED: dict[str, dict[str, int]] = {

@@ -53,8 +53,9 @@ class Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def prepare(tests_dir: str) -> None:
     """Makes `import warp` mean the engine."""
-    import engine
     import shim
+
+    import engine
 
     tests = types.ModuleType("warp.tests")
     tests.__path__ = [tests_dir]
@@ -68,7 +69,8 @@ def run_one(tests_dir: str, file: str) -> None:
     """In a child process: runs one file and prints one line with the result."""
     out = os.fdopen(os.dup(1), "w")  # a test may leave stdout redirected
     prepare(tests_dir)
-    row: dict[str, Any] = {"file": file, "run": 0, "pass": 0, "skip": 0, "fail": 0, "import_error": None, "failures": []}
+    row: dict[str, Any] = {"file": file, "run": 0, "pass": 0, "skip": 0, "fail": 0, "failures": [],
+                           "import_error": None}  # fmt: skip
     try:
         module = importlib.import_module("warp.tests." + file[:-3].replace("/", "."))
     except BaseException as error:  # a file that cannot be imported is a result
@@ -88,7 +90,7 @@ def run_one(tests_dir: str, file: str) -> None:
 def _reason(text: str) -> str:
     """The last line of a traceback that says something, and the last line of code in it."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    errors = [k for k, line in enumerate(lines) if ("Error" in line or "Exception" in line) and not line.startswith("File")]
+    errors = [k for k, s in enumerate(lines) if ("Error" in s or "Exception" in s) and not s.startswith("File")]
     head = lines[errors[-1]] if errors else lines[-1]
     caret = next((lines[k - 1] for k, line in enumerate(lines) if set(line) <= {"^"} and k), "")
     return f"{head[:240]} | {caret[:120]}" if caret else head[:240]
@@ -142,8 +144,8 @@ def main() -> None:
         row = row_of(options.tests, name, known.get(name, 0), options.timeout)
         rows.append(row)
         total.update({key: row[key] for key in ("pass", "fail", "skip")}, expected=max(known.get(name, 0), row["run"]))
-        print(f"{name:45s} pass {row['pass']:4d} fail {row['fail']:4d} skip {row['skip']:3d}  {row['import_error'] or ''}",
-              flush=True)  # fmt: skip
+        counts = f"pass {row['pass']:4d} fail {row['fail']:4d} skip {row['skip']:3d}"
+        print(f"{name:45s} {counts}  {row['import_error'] or ''}", flush=True)
         if options.why:
             for test, reason in row["failures"]:
                 print(f"    {test}: {reason}")

@@ -20,7 +20,7 @@ from engine.context import (
     zeros,
     zeros_like,
 )
-from engine.errors import LaunchError
+from engine.errors import CompileError, LaunchError
 
 
 @k.kernel
@@ -130,3 +130,13 @@ def test_annotations():
     assert indexedarray[float, 2].ir_type == types.IndexedArray(types.float32, 2)
     assert indexedarray[float].ir_type != types.Array(types.float32)
     assert repr(indexedarray(array([1, 2]), [array([1])])) == "indexedarray(shape=(1,), dtype=int32, device='cpu')"
+
+
+def test_a_slice_in_a_kernel_is_refused():
+    @k.kernel
+    def sliced(a: indexedarray2d[float]):
+        row = a[0:2, 1]
+        row[0] = 1.0
+
+    with pytest.raises(CompileError, match="an indexed array cannot be sliced in a kernel"):
+        launch(sliced, 1, [zeros((3, 3))[array([0]), array([1])]])

@@ -412,7 +412,7 @@ def test_a_launch_object_is_filled_step_by_step():
     cmd.set_param_at_index_from_ctype(2, 1.0)
     cmd.launch()
     assert y.list() == (x.numpy() * 3).tolist()
-    with pytest.raises(LaunchError, match="argument 'a' expects float32, got 'text'|argument 'a' expects float32, got a str"):
+    with pytest.raises(LaunchError, match="argument 'a' expects float32, got"):
         cmd.set_param("a", "text")
     cmd.launch()
     assert y.list() == (x.numpy() * 4).tolist()

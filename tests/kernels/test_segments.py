@@ -47,8 +47,8 @@ def test_segments_are_sorted_each_by_itself(dtype, threads, device, rng):
     starts, ends = cuts[:-1], cuts[1:]
     starts, ends = starts[::2], ends[::2]  # with gaps, whose elements stay
     with config.scope(threads=threads):
-        a, first, last = array(keys, dtype=dtype, device=device), array(starts, device=device), array(ends, device=device)
-        order = order_of_segments(a, n, first, last)
+        first, last = array(starts, device=device), array(ends, device=device)
+        order = order_of_segments(array(keys, dtype=dtype, device=device), n, first, last)
     expected = np.arange(n)
     for lo, hi in zip(starts, ends, strict=True):
         expected[lo:hi] = lo + np.argsort(keys[lo:hi], kind="stable")

@@ -82,8 +82,8 @@ def starred(ctx: Lowering, node: ast.Starred) -> list[Value]:
             return array_items(ctx, base, node.value.slice, node)
     value = ctx.expression(node.value)
     if isinstance(value, Op) and isinstance(value.type, types.Array | types.LocalArray | types.Scalar):
-        raise ctx.error(node, f"Starred expressions are only supported for tuples, vectors, matrices and slices of arrays "
-                              f"with constant bounds, not {value.type!r}")  # fmt: skip
+        raise ctx.error(node, "Starred expressions are only supported for tuples, vectors, matrices and slices of "
+                              f"arrays with constant bounds, not {value.type!r}")  # fmt: skip
     if isinstance(value, Static) and value.is_number:
         raise ctx.error(node, "Starred expressions are only supported for tuples and values with parts")
     return unpacked(ctx, value if type_of(value) is None else ctx.value(value, node), node)
@@ -148,7 +148,8 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
     raise not_callable(ctx, target, node)
 
 
-def named_operator(ctx: Lowering, target: NamedOperator, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def named_operator(ctx: Lowering, target: NamedOperator, args: list[Value], kwargs: dict[str, Value],
+                   node: ast.AST) -> Value:  # fmt: skip
     """`mul(a, b)`: as `a * b`."""
     args = [*args, *kwargs.values()]
     if len(args) != target.arity:

@@ -86,8 +86,8 @@ def _scalars(ctx: Lowering, t: types.Type, dtype: types.Scalar, a: Value, node: 
     if same is None or same[0] != dtype:
         hint = f"convert it: {dtype!r}(…)" if isinstance(value.type, types.Scalar) else ""
         kind = "matrix" if isinstance(t, types.Matrix) else "vector" if isinstance(t, types.Vector) else "value"
-        raise ctx.error(node, f"{t!r}() takes {dtype!r}, got {value.type!r}: all values used to initialize this {kind} are "
-                              f"expected to be of the type `{dtype!r}`", hint)  # fmt: skip
+        raise ctx.error(node, f"{t!r}() takes {dtype!r}, got {value.type!r}: all values used to initialize this {kind} "
+                              f"are expected to be of the type `{dtype!r}`", hint)  # fmt: skip
     if isinstance(value.type, types.Scalar):
         return [value]
     return [ctx.emit("extract", dtype, value, node=node, index=k) for k in range(same[1])]
@@ -97,8 +97,8 @@ def _converted(ctx: Lowering, t: types.Type, dtype: types.Scalar, value: Op, nod
     """An aggregate of the same shape with another component type."""
     same = types.components(value.type)
     if isinstance(value.type, types.Vector) and isinstance(t, types.Vector) and value.type.length != t.length:
-        raise ctx.error(node, f"incompatible vector of length {t.length} given when copy constructing a vector of length "
-                              f"{value.type.length}")  # fmt: skip
+        raise ctx.error(node, f"incompatible vector of length {t.length} given when copy constructing a vector of "
+                              f"length {value.type.length}")  # fmt: skip
     if same is None or same[1] != len(types.leaves(t)):
         raise ctx.error(node, f"{t!r}() does not take {value.type!r}")
     if value.type == t:

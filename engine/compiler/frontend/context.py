@@ -24,7 +24,8 @@ STATEMENTS: dict[type, Callable[[Lowering, Any, list[ast.stmt]], bool | None]] =
 EXPRESSIONS: dict[type, Callable[[Lowering, Any], Value]] = {}
 
 
-# what a file needs of one that stands on top of it: "call" (functions), "leave" (statements)
+# what a file needs of one that stands on top of it: "call", "call func" (functions), "leave"
+# (statements), "vocabulary" (lang)
 HOOKS: dict[str, Callable[..., Any]] = {}
 
 
@@ -154,7 +155,8 @@ class Lowering:
         if isinstance(v, Static) and isinstance(v.value, tuple) and static_type(v.value) is None:
             v = Several(tuple(map(Static, v.value)))
         if isinstance(v, Several):
-            wants = want.items if isinstance(want, types.Tuple) and len(want.items) == len(v.items) else [None] * len(v.items)
+            fits = isinstance(want, types.Tuple) and len(want.items) == len(v.items)
+            wants = want.items if fits else [None] * len(v.items)  # type: ignore[union-attr]
             items = [self.value(item, node, t) for item, t in zip(v.items, wants, strict=True)]
             return self.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
         t = static_type(v.value)
@@ -233,11 +235,7 @@ class Lowering:
     @staticmethod
     def vocabulary(name: str) -> Any:
         """A function of the language by its bare name, which needs no import inside kernels; None if there is none."""
-        from engine.compiler import lang  # the vocabulary is made of what stands on top of the front end
-
-        found = getattr(lang, name, None)
-        is_type = isinstance(getattr(found, "ir_type", None), types.Type)
-        return found if lang.is_function(found) or is_type else None
+        return HOOKS["vocabulary"](name)
 
     def capture(self, path: str, value: Any) -> None:
         """Notes that the code depends on a value of Python's."""

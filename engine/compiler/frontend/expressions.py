@@ -9,13 +9,20 @@ from types import ModuleType
 from typing import Any
 
 from engine.compiler import types, values
-from engine.compiler.values import value_class
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
-from engine.compiler.frontend.parts import flat_index, indexed_part, named_part, read_part, read_row_at, to_array, to_int32
+from engine.compiler.frontend.parts import (
+    flat_index,
+    indexed_part,
+    named_part,
+    read_part,
+    read_row_at,
+    to_array,
+    to_int32,
+)
 from engine.compiler.frontend.slices import Index, Range, indices_of, read_slice
 from engine.compiler.ir import Op
-
+from engine.compiler.values import value_class
 
 MAX_DIMS = 4
 

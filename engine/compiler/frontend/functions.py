@@ -336,6 +336,8 @@ def _write_back(ctx: Lowering, callee: Func, op: Op, specs: Sequence[Spec], node
     names = [p.name for p, s in zip(callee.source.parameters, specs, strict=True) if isinstance(s, types.Reference)]
     places = ctx.places.pop()
     for name, part in zip(names, parts[len(parts) - len(names) :], strict=True):
+        variable = getattr(places[name], "name", None)
+        assert variable is None or ctx.bound[variable].is_slot, f"{variable} is referred to, but is no slot"
         places[name].write(ctx, part, node)
     return parts[0] if len(parts) > len(names) else Static(None)
 

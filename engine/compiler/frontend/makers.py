@@ -15,7 +15,12 @@ from engine.compiler.frontend.context import Lowering, Several, Static, Value, t
 from engine.compiler.frontend.intrinsics import INTRINSICS, Lower, intrinsic
 from engine.compiler.values import matrix, quaternion, transformation, vector
 
-TYPE_MAKERS: dict[Any, str] = {vector: "vector", matrix: "matrix", quaternion: "quaternion", transformation: "transformation"}
+TYPE_MAKERS: dict[Any, str] = {
+    vector: "vector",
+    matrix: "matrix",
+    quaternion: "quaternion",
+    transformation: "transformation",
+}
 _FACTORIES = {name: maker for maker, name in TYPE_MAKERS.items()}
 
 
@@ -62,7 +67,8 @@ def _maker(name: str) -> Lower:
     return lower
 
 
-def _type_for(ctx: Lowering, name: str, args: list[Value], dtype: types.Scalar, extent: Any, node: ast.AST) -> types.Type:
+def _type_for(ctx: Lowering, name: str, args: list[Value], dtype: types.Scalar, extent: Any,
+              node: ast.AST) -> types.Type:  # fmt: skip
     if name == "quaternion":
         return types.Quat(dtype)
     if name == "transformation":
@@ -84,7 +90,8 @@ def _type_for(ctx: Lowering, name: str, args: list[Value], dtype: types.Scalar, 
         return types.Vector(dtype, extent)
     if extent is None and isinstance(whole, types.Matrix):
         return types.Matrix(dtype, whole.rows, whole.cols)
-    if not (isinstance(extent, tuple | list) and len(extent) == 2 and all(isinstance(e, int) and e > 0 for e in extent)):
+    is_pair = isinstance(extent, tuple | list) and len(extent) == 2
+    if not is_pair or not all(isinstance(e, int) and e > 0 for e in extent):
         raise ctx.error(node, "the `shape` argument must be specified when constructing a matrix: (rows, columns)")
     if len(args) > 1 and len(args) != extent[0] * extent[1]:
         raise ctx.error(node, f"incompatible number of values given ({len(args)}) when constructing a matrix of shape "

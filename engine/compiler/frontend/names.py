@@ -14,7 +14,7 @@ from engine.compiler.source import Source, statements
 
 def reference_names(target: Any) -> list[str]:
     """The parameters of a function by position: the name of each that is a reference, "" for the others; [] if none."""
-    if not isinstance(target, Func) or not types.Reference.used:
+    if not isinstance(target, Func) or not target.has_references:
         return []
     notes = target.overloads[-1].source.annotations
     names = [p.name if isinstance(notes.get(p.name), types.Reference) else "" for p in target.source.parameters]
@@ -36,7 +36,7 @@ class NameUse:
     @classmethod
     def of(cls, tree: ast.FunctionDef, source: Source | None = None) -> NameUse:
         use = cls()
-        if source is not None and types.Reference.used:
+        if source is not None:
             use._references(tree, source)
         for arg in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
             use.assigned[arg.arg] += 1
@@ -63,7 +63,8 @@ class NameUse:
             if not isinstance(node, ast.Call):
                 continue
             names = reference_names(_callee(node.func, source))
-            given = dict(zip(names, node.args, strict=False)) | {k.arg: k.value for k in node.keywords if k.arg in names}
+            given = dict(zip(names, node.args, strict=False))
+            given |= {k.arg: k.value for k in node.keywords if k.arg in names}
             for name, value in given.items():
                 while name and isinstance(value, ast.Attribute | ast.Subscript):
                     value = value.value

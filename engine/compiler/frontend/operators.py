@@ -90,7 +90,8 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
     return elementwise(ctx, name, x, y, node)
 
 
-USER_NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "floordiv": "floordiv", "mod": "mod", "matmul": "mul"}
+# functions of users that give operators a meaning for structs
+USER_NAMES = {name: name for name in ("add", "sub", "mul", "div", "floordiv", "mod")} | {"matmul": "mul"}
 
 
 def user_operator(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value | None:

@@ -227,7 +227,8 @@ def is_adjoint(ctx: Lowering, node: ast.expr) -> bool:
     """Whether an expression is the language's `adjoint`."""
     if not isinstance(node, ast.Name | ast.Attribute):
         return False
-    if isinstance(node, ast.Name) and node.id in ctx.bound or isinstance(node, ast.Attribute) and node.attr != "adjoint":
+    is_local = isinstance(node, ast.Name) and node.id in ctx.bound
+    if is_local or isinstance(node, ast.Attribute) and node.attr != "adjoint":
         return False
     value = ctx.expression(node)
     return isinstance(value, Static) and getattr(value.value, "intrinsic", None) == "adjoint"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Lowering, Several, Static, Value, static_type, statement, type_of
+from engine.compiler.frontend.context import Lowering, Several, Static, Value, statement, static_type, type_of
 from engine.compiler.frontend.intrinsics import intrinsic
 from engine.compiler.frontend.operators import binary, truth
 from engine.compiler.ir import Op, Region
@@ -141,6 +141,7 @@ def _unless(ctx: Lowering, condition: Value, text: str, shown: Sequence[Value], 
         if condition.value:
             return
         condition = ctx.value(Static(False), node)
+    assert isinstance(condition, Op)
     good, bad = Region(), Region()
     with ctx.inside(bad):
         parts = [_shown(ctx, value, node) for value in shown]

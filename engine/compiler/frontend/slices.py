@@ -111,6 +111,8 @@ def read_slice(ctx: Lowering, base: Value, indices: Sequence[Index], node: ast.A
         return Several(tuple(base.items[k] for k in only.known(ctx, len(base.items), node)))
     whole = ctx.value(base, node)
     t = whole.type
+    if isinstance(t, types.IndexedArray):
+        raise ctx.error(node, "an indexed array cannot be sliced in a kernel", "index its elements, or slice it in Python")
     if isinstance(t, types.Array):
         return view(ctx, whole, t, indices, node)
     if isinstance(t, types.Tuple):

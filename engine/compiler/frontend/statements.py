@@ -316,7 +316,8 @@ def lower_return(ctx: Lowering, node: ast.Return, rest: list[ast.stmt]) -> None:
     if ctx.function.is_kernel:
         raise ctx.error(node, "a kernel returns nothing", "write the result into an array")
     result = returned(ctx, value, node)
-    if not result.type.is_value and not (isinstance(result.type, types.LocalArray) and ctx.region is ctx.function.body):
+    is_made_here = isinstance(result.type, types.LocalArray) and ctx.region is ctx.function.body
+    if not result.type.is_value and not is_made_here:
         raise ctx.error(node, f"{result.type!r} cannot be returned", "pass it in and let the function write to it")
     leave(ctx, result, node)
 
@@ -342,7 +343,8 @@ def leave(ctx: Lowering, result: Op | None, node: ast.AST) -> None:
 
 def returned(ctx: Lowering, value: Value, node: ast.Return) -> Op:
     """The returned value; literals take the type that the annotation or an earlier return gives."""
-    want = ctx.function.result if ctx.function.result is not types.void and not ctx.refs else ctx.source.annotations.get("return")
+    given = ctx.function.result if ctx.function.result is not types.void and not ctx.refs else None
+    want = given or ctx.source.annotations.get("return")
     if isinstance(value, Several) and isinstance(want, types.Tuple) and len(want.items) == len(value.items):
         items = [ctx.value(v, node, t) for v, t in zip(value.items, want.items, strict=True)]
         return ctx.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)

@@ -1,4 +1,4 @@
-"""The operators by their names: `mul(a, b)` is `a * b`; in kernels the front end lowers them as it lowers the symbols."""
+"""The operators by their names: `mul(a, b)` is `a * b`; in kernels they are lowered as the symbols are."""
 
 from __future__ import annotations
 

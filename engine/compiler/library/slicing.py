@@ -1,4 +1,4 @@
-"""Where a slice of an array begins and how many elements it has, as Python's slices: negative bounds count from the end."""
+"""Where a slice of an array begins and how many elements it has; negative bounds count from the end, as in Python."""
 
 from __future__ import annotations
 

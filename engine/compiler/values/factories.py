@@ -63,7 +63,8 @@ def matrix(shape: Any, dtype: Any) -> Any:
     """The class of matrices of `shape` (rows, cols); `Any` for the shape, an extent or the dtype makes a pattern."""
     t = _scalar(dtype, "matrix")
     r, c = (None, None) if shape is Any else (_extent(s, "matrix") for s in shape)
-    return matrix_class(t, r, c) if isinstance(t, Scalar) and r is not None and c is not None else _pattern("matrix", t, (r, c))
+    is_whole = isinstance(t, Scalar) and r is not None and c is not None
+    return matrix_class(t, r, c) if is_whole else _pattern("matrix", t, (r, c))  # type: ignore[arg-type]
 
 
 @_known_in_kernels

@@ -74,8 +74,8 @@ class TransformValue(Value):
         if len(args) == 2:
             for name, part in zip("pq", args, strict=True):
                 if not hasattr(part, "__len__"):
-                    raise TypeError(f"Invalid argument '{name}' in transformation constructor: expected a sequence, got "
-                                    f"{type(part).__name__}")  # fmt: skip
+                    raise TypeError(f"Invalid argument '{name}' in transformation constructor: expected a sequence, "
+                                    f"got {type(part).__name__}")  # fmt: skip
         if len(args) == 2:
             p, q = (component_array(np.asarray(a), cls.dtype, cls.__name__).reshape(-1) for a in args)
             if (p.size, q.size) != (3, 4):
