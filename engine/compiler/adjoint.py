@@ -67,6 +67,7 @@ class Demand:
     active: frozenset[ArrayKey]  # arrays that have a gradient
     saved: frozenset[ArrayKey]  # arrays whose elements this launch overwrites: what is read from them is saved
     shared: frozenset[ArrayKey] = frozenset()  # active arrays whose memory overlaps another's
+    alone: bool = False  # the backward pass runs on one thread: no sum needs to be atomic
 
 
 class Reverse:
@@ -91,6 +92,7 @@ class Reverse:
         self.escapes: dict[Op, Op] = {}  # active value used in an inner block → slot of its adjoint
         self.frames: dict[Block, Frame] = {}
         self.accesses: list[Op] = []  # all ops on gradient arrays
+        self.written_by_users: set[Op] = set()  # those of them that stand in gradient functions
         self.local_adjoints: dict[Op, Op] = {}
         self.tape: Op | None = None  # slot: top of this thread's stack
         self.live: dict[Block, bool] = {}
@@ -565,8 +567,9 @@ class Reverse:
         for key, ops in groups.items():
             places = {_thread_place(op) for op in ops}
             shift = (key[0] - self.shift, key[1])
-            if len(places) == 1 and None not in places and shift not in self.demand.shared:
-                private.update(op for op in ops if op.kind == "atomic")
+            mine = len(places) == 1 and None not in places and shift not in self.demand.shared
+            if mine or self.demand.alone:
+                private.update(op for op in ops if op.kind == "atomic" and op not in self.written_by_users)
         return [new for op in body for new in self.made_private(op, private)] if private else body
 
     def made_private(self, op: Op, private: set[Op]) -> list[Op]:
@@ -640,6 +643,7 @@ class Reverse:
                 p.attrs["index"] >= self.shift for p in roots(inner.operands[0])
             ):
                 self.accesses.append(inner)
+                self.written_by_users.add(inner)
 
     # local arrays
 

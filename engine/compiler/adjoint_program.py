@@ -76,14 +76,14 @@ class Gradient:
     loop: int
 
 
-def footprint(kernel: Any, arg_types: tuple[types.Type, ...]) -> Footprint:
-    """The footprint of a kernel for these argument types."""
-    key = ("footprint", arg_types, config.revision)
+def footprint(kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...] = ()) -> Footprint:
+    """The footprint of a kernel for these argument types; `dense` as in `Options`."""
+    key = ("footprint", arg_types, dense, config.revision)
     with _lock:
         made = _known.setdefault(kernel, {})
         if key not in made:
             with _deep():
-                flow = to_flow(lower(kernel.lower(arg_types), Options.from_config()))
+                flow = to_flow(lower(kernel.lower(arg_types), Options.from_config(dense)))
                 made[key] = _footprint(flow)
         found: Footprint = made[key]
         return found
@@ -105,17 +105,19 @@ def _footprint(flow: Flow) -> Footprint:
     return Footprint(frozenset(reads), frozenset(writes), frozenset(floats), flow, indirect)
 
 
-def gradient(kernel: Any, arg_types: tuple[types.Type, ...], demand: Demand) -> Gradient:
+def gradient(
+    kernel: Any, arg_types: tuple[types.Type, ...], demand: Demand, dense: tuple[int, ...] = ()
+) -> Gradient:
     """The gradient of `kernel` for these argument types; made once.
 
     Raises `CompileError`, with the line, for what has no exact derivative.
     """
-    key = (arg_types, demand, config.revision)
+    key = (arg_types, demand, dense, config.revision)
     with _lock:
         made = _known.setdefault(kernel, {})
         if key not in made:
             with _deep():
-                made[key] = _differentiate(kernel, footprint(kernel, arg_types), arg_types, demand)
+                made[key] = _differentiate(kernel, footprint(kernel, arg_types, dense), arg_types, demand)
         found: Gradient = made[key]
         return found
 

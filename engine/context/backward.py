@@ -25,11 +25,13 @@ from engine.context import arguments, gradients
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
 from engine.context.device import get_device
-from engine.context.launch import Indirect, launch
+from engine.context.launch import Indirect, is_dense, launch
 from engine.errors import LaunchError
 
 
-def arrays_of(value: Any, kind: types.Type, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], array]]:
+def arrays_of(
+    value: Any, kind: types.Type | None, path: tuple[Any, ...] = ()
+) -> Iterator[tuple[tuple[Any, ...], array]]:
     """The arrays in an argument, with the path to each: itself, or fields of a struct."""
     if isinstance(value, array | indexedarray):
         yield path, value if isinstance(value, array) else value.data
@@ -74,13 +76,15 @@ class Plan:
             kernel.name, kernel.params, arguments.with_missing(kernel, list(args), self.device), self.device
         )
         self.kinds = tuple(kinds)
-        self.prints = footprint(kernel, self.kinds)
+        self.dense = tuple(i for i, (t, v) in enumerate(zip(self.kinds, self.args, strict=True)) if is_dense(t, v))
+        self.prints = footprint(kernel, self.kinds, self.dense)
         self.arrays: dict[ArrayKey, array] = {
             (i, path): a
             for i, (v, t) in enumerate(zip(self.args, self.kinds, strict=True))
             for path, a in arrays_of(v, t)
         }
         self.active: frozenset[ArrayKey] = frozenset()
+        self.alone = False
         self.gradient: Gradient | None = None
         self.arena: array | None = None
         self.offsets: array | None = None
@@ -102,8 +106,9 @@ class Plan:
                 raise LaunchError(self.kernel.name, name, "arrays, to pass gradients on", f"a table {kind!r}",
                                   "gradients do not go through tables: pass its fields as arrays")  # fmt: skip
         saved, shared = self._overlaps()
-        demand = Demand(self.active, saved & self.prints.reads, shared & self.active)
-        self.gradient = gradient(self.kernel, self.kinds, demand)
+        self.alone = bool(config.deterministic) or config.threads == 1
+        demand = Demand(self.active, saved & self.prints.reads, shared & self.active, self.alone)
+        self.gradient = gradient(self.kernel, self.kinds, demand, self.dense)
         return self.gradient
 
     def _overlaps(self) -> tuple[frozenset[ArrayKey], frozenset[ArrayKey]]:
@@ -193,7 +198,7 @@ class Plan:
         ]
         arena = self.arena or _nothing(types.uint8, self.device)
         args = [*self.args, *shadows, arena, self.offsets or _nothing(types.int64, self.device)]
-        self.launch(made.backward, args, in_order=bool(config.deterministic))
+        self.launch(made.backward, args, in_order=self.alone or bool(config.deterministic))
 
 
 SPARE_ARENAS = 4  # kept for the next launches: a new one costs as much in page faults as in writing it

@@ -299,7 +299,7 @@ def _pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launc
 
 def find_launcher(kernel: Any, kinds: tuple[types.Type, ...], args: Sequence[Any], device: Device) -> Launcher:
     """The kernel's launcher for these types, compiled when it is new."""
-    dense = tuple(i for i, (kind, arg) in enumerate(zip(kinds, args, strict=True)) if _is_dense(kind, arg))
+    dense = tuple(i for i, (kind, arg) in enumerate(zip(kinds, args, strict=True)) if is_dense(kind, arg))
     key = (device.name, config.revision, kinds, dense, tuple(map(_python_class, args)))
     launcher = kernel.launchers.get(key)
     if launcher is None:
@@ -307,7 +307,7 @@ def find_launcher(kernel: Any, kinds: tuple[types.Type, ...], args: Sequence[Any
     return launcher
 
 
-def _is_dense(kind: types.Type, arg: Any) -> bool:
+def is_dense(kind: types.Type, arg: Any) -> bool:
     """Whether an argument is an array without gaps along its last dimension, which is then a constant of the code."""
     return isinstance(kind, types.Array) and arg.strides[-1] == dense_stride(kind)
 

@@ -13,6 +13,7 @@ Arrays of different shapes are broadcast by views with strides of 0, so that one
 from __future__ import annotations
 
 import functools
+import itertools
 import linecache
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -34,7 +35,7 @@ from engine.context.launch import launch
 from engine.errors import ArgumentError, CompileError
 
 Source = array | indexedarray
-_TEXTS = 0  # number of generated sources, which makes their file names unique
+_numbers = itertools.count(1)  # of generated sources, which makes their file names unique
 
 
 def map(function: Any, *inputs: Any, out: Any = None, return_kernel: bool = False, block_dim: int = 256,
@@ -212,9 +213,7 @@ def _kernel(expression: str, function: Any, ndim: int, is_array: tuple[bool, ...
 
 def _function(text: str, function: Any) -> Callable[..., Any]:
     """The function that a text defines, with a file name under which its source is found."""
-    global _TEXTS
-    _TEXTS += 1
-    filename = f"<map {_TEXTS}>"
+    filename = f"<map {next(_numbers)}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     scope: dict[str, Any] = {"f": function, "tid": lang.tid, "Any": Any, "__name__": __name__}
     exec(compile(text, filename, "exec"), scope)

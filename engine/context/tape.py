@@ -385,7 +385,8 @@ def _retire() -> None:
 def _wrote(a: array) -> None:
     global _time
     _time += 1
-    gradients.note_write(a, _time)
+    if gradients.is_watched(a):
+        gradients.note_write(a, _time)
 
 
 def observe(kernel: Any, dim: Any, args: list[Any], device: Any, record: bool) -> bool:
@@ -395,11 +396,11 @@ def observe(kernel: Any, dim: Any, args: list[Any], device: Any, record: bool) -
             raise TapeError("a tape is running backwards: second derivatives are not supported")
         if _recording[-1].record_launch(kernel, dim, args, device):
             return True
-    if any(tape.entries for tape in _living):
+    if not any(tape.entries for tape in _living):
+        _retire()
+    elif any(gradients.is_watched(a) for arg in args for _, a in arrays_of(arg, getattr(arg, "ir_type", None))):
         for a in Plan(kernel, dim, args, device).written:
             _wrote(a)
-    else:
-        _retire()
     return False
 
 

@@ -84,6 +84,27 @@ def test_a_function_that_stores():
     assert run(indirect, 2, floats(3.0, 4.0), floats(0.0, 0.0)) == [[7.0, 7.0]]
 
 
+@k.func
+def square_root(x: k.array(dtype=float), y: k.array(dtype=float), i: int):
+    y[i] = k.sqrt(x[i])
+
+
+@k.func_grad(square_root)
+def square_root_gradient(x: k.array(dtype=float), y: k.array(dtype=float), i: int):
+    k.adjoint[x][i] -= 2.0 * k.adjoint[y][i]
+
+
+@k.kernel
+def roots(x: k.array(dtype=float), y: k.array(dtype=float)):
+    square_root(x, y, k.tid())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_gradient_that_subtracts(threads):
+    with engine.config.scope(threads=threads):
+        assert run(roots, 2, floats(3.0, 4.0), floats(0.0, 0.0)) == [[-2.0, -2.0]]
+
+
 def test_a_wrong_number_of_parameters():
     @k.func
     def f(x: float):

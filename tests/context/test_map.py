@@ -1,6 +1,7 @@
 """`map` and the operators of arrays against NumPy: functions of every kind, broadcasting, outputs, errors."""
 
 import operator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -145,3 +146,14 @@ def test_one_kernel_serves_all_shapes_and_strides():
     for other in (a[::2], array(np.ones(100, np.float32)), array(np.ones(5), dtype=k.float64)):
         other * 3.0
     assert _kernel.cache_info().misses == made
+
+
+def test_several_python_threads_map():
+    a = array(NUMBERS)
+
+    def run(number):
+        return map(lambda x: x * float(3) + OFFSET, a).list() + (a + float(number)).list()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(run, range(40)))
+    assert [row[11] - row[0] for row in found] == [found[0][11] - found[0][0] + n for n in range(40)]
