@@ -53,6 +53,8 @@ class Lanes(Thread):
         self.on_vectors = False  # whether `type` and its like mean vectors just now
         self.vectors: dict[Op, str] = {}
         self.copies: list[Op] = []  # values whose vector was made from a scalar in a region that is still open
+        self.offsets: dict[tuple[Any, ...], list[str]] = {}  # see `emit_lanes_memory.lane_offsets`
+        self.offset_keys: list[tuple[Any, ...]] = []  # those made in a region that is still open
         self.slots: dict[tuple[Op, bool], str] = {}
         self.groups: dict[Op, list[Op]] = {}  # memory accesses emitted together, by the op that stands for all
         self.grouped: set[Op] = set()  # the others
@@ -276,10 +278,13 @@ class Lanes(Thread):
     def aside(self) -> Iterator[None]:
         """A block that does not dominate what follows: vectors made in it are not for use behind it."""
         outer, self.copies = self.copies, []
+        outer_keys, self.offset_keys = self.offset_keys, []
         yield
         for v in self.copies:
             self.vectors.pop(v, None)
-        self.copies = outer
+        for key in self.offset_keys:
+            del self.offsets[key]
+        self.copies, self.offset_keys = outer, outer_keys
 
     def op(self, op: Op) -> None:
         handler = _LANES.get(op.kind)

@@ -83,17 +83,53 @@ def first_place(e: Lanes, op: Op) -> str:
 
 
 def lane_places(e: Lanes, op: Op, reach: int) -> list[str]:
-    """Address of each lane's element; lanes that do not run get a scratch place of `reach` bytes."""
+    """Address of each lane's element. Of lanes that do not run: one that may be read, but for a store a scratch place
+    of `reach` bytes."""
     by = e.analysis.lane_bytes(op)
     if by is not None and not e.mask:
         first = first_place(e, op)
         return [e.value(f"getelementptr i8, ptr {first}, i64 {by * lane}") for lane in range(e.width)]
+    if e.stride(op.operands[0]) == 0 and (op.kind == "load" or not e.mask):
+        base = e.names[op.operands[0]]
+        return [e.value(f"getelementptr i8, ptr {base}, i64 {offset}") for offset in lane_offsets(e, op)]
     places = place_vector(e, op)
     vt = f"<{e.width} x ptr>"
     if e.mask:
         e.scratch_bytes = max(e.scratch_bytes, reach, 64)
         places = e.chosen(e.mask, vt, places, e.splat("ptr", "%scratch"))
     return [e.lane(vt, places, lane) for lane in range(e.width)]
+
+
+def lane_offsets(e: Lanes, op: Op) -> list[str]:
+    """Bytes from the array's start to each lane's element; shared by all arrays that are read at the same index.
+
+    A lane that does not run takes the index of the first that does: whatever the array, it may be read there.
+    """
+    n = op.attrs["ndim"]
+    key = (e.mask, op.operands[1 : 1 + 2 * n])
+    known = e.offsets.get(key)
+    if known is None:
+        total, vt = "", f"<{e.width} x i64>"
+        for index, by in zip(op.operands[1 : 1 + n], op.operands[1 + n : 1 + 2 * n], strict=True):
+            size = constant_stride(by)
+            factor = f"splat (i64 {size})" if size is not None else e.vector(by)
+            term = e.value(f"mul {vt} {safe_index(e, index)}, {factor}")
+            total = e.value(f"add {vt} {total}, {term}") if total else term
+        known = e.offsets[key] = [e.lane(vt, total, lane) for lane in range(e.width)]
+        e.offset_keys.append(key)
+    return known
+
+
+def safe_index(e: Lanes, index: Op) -> str:
+    """The index of all lanes as 64-bit integers, valid in lanes that do not run, too."""
+    wide = wide_index(e, index)
+    if not e.mask or e.stride(index) == 0:
+        return wide
+    vt = f"<{e.width} x i64>"
+    bits = e.value(f"zext i{e.width} {e.bits(e.mask)} to i64")
+    first = e.intrinsic("llvm.cttz.i64", "i64", f"i64 {bits}", "i1 false")
+    lane = e.value(f"and i64 {first}, {e.width - 1}")
+    return e.chosen(e.mask, vt, wide, e.splat("i64", e.lane(vt, wide, lane)))
 
 
 def place_vector(e: Lanes, op: Op) -> str:

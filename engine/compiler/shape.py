@@ -98,7 +98,8 @@ class Prices:
             for region in op.regions:
                 self.region(region, threads * share, vectors * (0.9 if diverges else share), masked or diverges)
             return
-        trips = known_trips(op) or TRIPS
+        known = known_trips(op)
+        trips = TRIPS if known is None else min(known, TRIPS)  # or a long constant loop would outweigh all others
         for region in op.regions:
             self.region(region, threads * trips, vectors * trips * (LONGEST if diverges else 1.0), masked or diverges)
 
