@@ -79,8 +79,8 @@ class NameUse:
         """Names that calls of library functions change, such as the state of `randf(state)`."""
         for node in ast.walk(tree):
             match node:
-                case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args) if name in changed_arguments():
-                    for position in changed_arguments()[name]:
+                case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+                    for position in changed_arguments().get(name, ()):
                         if position < len(args):
                             self._target(args[position])
 
