@@ -370,3 +370,18 @@ def test_trips_that_depend_on_what_the_kernel_writes():
     assert left.numpy().tolist() == [0, 0, 0]
     tape.backward(grads={x: engine.ones(3, device="cpu")})
     assert x.grad.numpy() == pytest.approx([4 * 1.5**3, 1.0, 1.0], rel=1e-6)
+
+
+def test_the_same_code_every_time():
+    from engine.compiler.adjoint import Demand
+    from engine.compiler.adjoint_program import footprint, gradient
+    from engine.compiler.printer import print_function
+
+    kinds = tuple(t for _, t in nested.params)
+    texts = set()
+    for _ in range(3):
+        kernel = k.kernel(nested.fn)
+        demand = Demand(frozenset({(0, ()), (2, ())}), footprint(kernel, kinds).writes)
+        made = gradient(kernel, kinds, demand)
+        texts.add("".join(print_function(m.mir) for m in (made.backward, made.forward, made.count)))
+    assert len(texts) == 1
