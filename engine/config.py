@@ -226,8 +226,8 @@ class Config:
         self.revision = 0  # counts the changes of keyed knobs: code made at another revision may differ
 
     def __setattr__(self, name: str, value: Any) -> None:
-        settable = name.startswith("_") or name == "revision" or isinstance(vars(Config).get(name), Knob | Alias | Inert)
-        if not settable:
+        known = isinstance(vars(Config).get(name), Knob | Alias | Inert)
+        if not (known or name == "revision" or name.startswith("_")):
             raise self._unknown(name)
         super().__setattr__(name, value)
 
