@@ -104,6 +104,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# values of config.log_level, as in Warp
+LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
+
 # modules and functions that are imported when first used: physics is not needed to launch a kernel
 _MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim", "autograd")
 _FUNCTIONS = {"load": "engine.sim.load", "Tape": "engine.context.tape",
