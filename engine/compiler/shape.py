@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from engine.compiler import emit_lanes_memory as memory
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.types import LocalArray, Scalar
-from engine.compiler.uniform import VARYING, Uniformity
+from engine.compiler.uniform import MAX_STRIDE, VARYING, Uniformity
 
 SHAPES = ("auto", "lanes", "thread")
 GAIN = 1.25  # how much faster the lanes shape must look to be chosen
 TRIPS = 6.0  # guessed iterations of a loop
 TAKEN = 0.75  # guessed share of threads that want a branch which varies
-LONGEST = 1.15  # iterations of the longest lane to those of the mean, where they vary
+LONGEST = {"for": 1.15, "while": 1.7}  # iterations of the longest lane to those of the mean, where they vary
+FAR = 2.0  # price of memory that lanes walk in blocks of their own: they evict each other's cache lines
 MAX_OPS = 2000  # larger kernels would take more than a second to compile as lanes
 
 # what only the thread shape has code for, with the reason
@@ -74,6 +75,7 @@ class Prices:
     grouped: set[Op] = field(default_factory=set)
     apart: float = 0.0  # part of `lanes` that is accesses lane by lane
     wasted: float = 0.0  # part of `lanes` that is work for lanes that do not want it
+    distance: float = 1.0  # factor on accesses lane by lane, where lanes are far from each other
     times: float = 1.0  # how often the vector runs the op that is being priced
 
     def region(self, region: Region, threads: float, vectors: float, masked: bool = False) -> None:
@@ -100,14 +102,21 @@ class Prices:
             return
         known = known_trips(op)
         trips = TRIPS if known is None else min(known, TRIPS)  # or a long constant loop would outweigh all others
+        outer = self.distance
+        if op.kind == "for" and diverges and walks_a_block(op.operands[0]):
+            self.distance = FAR
+        rounds = vectors * trips * (LONGEST[op.kind] if diverges else 1.0)
         for region in op.regions:
-            self.region(region, threads * trips, vectors * trips * (LONGEST if diverges else 1.0), masked or diverges)
+            self.region(region, threads * trips, rounds, masked or diverges)
+        self.distance = outer
 
     def of_thread(self, op: Op) -> float:
         if op.kind == "set":
             return 0.3
         if op.kind == "atomic":
             return 5.0
+        if op.kind in ("floordiv", "mod") and op.operands[1].kind == "const":
+            return 3.0
         return _SLOW.get(op.kind, 1.0)
 
     def of_lanes(self, op: Op, masked: bool) -> float:
@@ -132,14 +141,14 @@ class Prices:
         if t.is_int and kind in ("div", "floordiv", "mod"):
             if t.bits == 64:
                 return self.lane_by_lane(14.0 * w)
-            return 14.0 if op.operands[1].kind != "const" else 8.0
+            return 14.0 if op.operands[1].kind != "const" else 5.0
         if t.is_int and t.bits == 64 and kind == "mul":
             return 4.0 * wide
         return _SLOW.get(kind, 1.0) * max(wide, 0.5)
 
     def lane_by_lane(self, price: float) -> float:
-        self.apart += self.times * price
-        return price
+        self.apart += self.times * price * self.distance
+        return price * self.distance
 
     def access(self, op: Op, masked: bool) -> float:
         """A group of accesses that are emitted together, priced at its leader."""
@@ -170,6 +179,13 @@ class Prices:
         if ratio < GAIN:
             return Decision("thread", 1, tuple(reasons))
         return Decision("lanes", self.width, tuple(reasons))
+
+
+def walks_a_block(start: Op) -> bool:
+    """Whether a loop starts at a multiple of the thread's index that is too large for neighbours to share memory."""
+    return start.kind == "mul" and any(
+        v.kind == "const" and abs(v.attrs["value"]) >= MAX_STRIDE for v in start.operands
+    )
 
 
 def known_trips(op: Op) -> float | None:
