@@ -101,6 +101,20 @@ class MatrixValue(Value):
     def __setitem__(self, index: Any, item: Any) -> None:
         self._rows()[index] = component_array(item, self.dtype, type(self).__name__)
 
+    def get_row(self, row: int) -> Any:
+        """Row number `row`, a vector."""
+        return self[row]
+
+    def set_row(self, row: int, items: Any) -> None:
+        self[row] = items
+
+    def get_col(self, column: int) -> Any:
+        """Column number `column`, a vector."""
+        return self[:, column]
+
+    def set_col(self, column: int, items: Any) -> None:
+        self[:, column] = items
+
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, MatrixValue) and other.dtype == self.dtype and other.rows == self.cols:
             flat = product(self._rows(), other._rows()).reshape(-1)
