@@ -8,6 +8,7 @@ import pytest
 from engine.bench.measure import simulation
 from engine.bench.recipes import RECIPES
 from engine.config import config
+from engine.context import device_cpu
 from engine.context.threads import pool
 
 SCENES = Path(__file__).parents[2] / "scenes"
@@ -24,6 +25,7 @@ def hash_after(make, frames, threads, monkeypatch):
 
     with config.scope(threads=threads), monkeypatch.context() as patched:
         patched.setattr(pool, "run", watched)
+        patched.setattr(device_cpu, "REGION_PAYS", 5_000)  # more chances for a busy second worker
         sim = make()
         for _ in range(frames):
             sim.step()
