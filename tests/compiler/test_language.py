@@ -315,3 +315,23 @@ def constants(out: k.array(dtype=float)):
 
 def test_captured_constants(device):
     assert run(constants, 1, device=device).tolist() == [7.0]
+
+
+@k.kernel
+def small_powers(x: k.array(dtype=k.float64), out: k.array(dtype=k.float64, ndim=2)):
+    i = k.tid()
+    out[i, 0] = x[i] ** 2
+    out[i, 1] = x[i] ** 3.0
+    out[i, 2] = x[i] ** 4
+    out[i, 3] = x[i] ** 5
+
+
+def test_small_whole_powers_are_products(device):
+    x = np.array([-1.5, 0.1, 3.0, np.inf, -0.0])
+    out = engine.full((5, 4), np.nan, dtype=k.float64, device=device)
+    engine.launch(small_powers, dim=5, inputs=[engine.array(x, dtype=k.float64, device=device), out], device=device)
+    expected = np.stack([x * x, (x * x) * x, (x * x) * (x * x)], axis=1)
+    np.testing.assert_array_equal(out.numpy()[:, :3], expected)
+    np.testing.assert_allclose(out.numpy()[:, 3], x**5, rtol=1e-15)
+    text = str(small_powers.stages["hir"])
+    assert text.count("callee=@pow") == 1

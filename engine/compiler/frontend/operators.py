@@ -75,7 +75,7 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
     if own is not None:
         return own
     if name == "pow":
-        return call_library(ctx, "pow", [a, b], node)
+        return power(ctx, a, b, node)
     x, y = operands(ctx, a, b, node)
     product = PRODUCTS.get((type(x.type), type(y.type))) if name in ("mul", "matmul") else None
     if product:
@@ -103,6 +103,15 @@ def user_operator(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -
     except KeyError:
         return None
     return HOOKS["call func"](ctx, function, [a, b], {}, node) if isinstance(function, Func) else None
+
+
+def power(ctx: Lowering, a: Value, b: Value, node: ast.AST) -> Value:
+    """`a ** b`; a float to the 2nd, 3rd or 4th power is one or two products, everything else the library's pow."""
+    exponent = b.value if isinstance(b, Static) and b.is_number else None
+    if not (isinstance(a, Op) and isinstance(a.type, types.Scalar) and a.type.is_float and exponent in (2, 3, 4)):
+        return call_library(ctx, "pow", [a, b], node)
+    square = ctx.emit("mul", a.type, a, a, node=node)
+    return square if exponent == 2 else ctx.emit("mul", a.type, square, a if exponent == 3 else square, node=node)
 
 
 def operands(ctx: Lowering, a: Value, b: Value, node: ast.AST) -> tuple[Op, Op]:
