@@ -137,13 +137,16 @@ class Kernel:
 
     def _recalled(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled | None:
         """The machine code of an earlier run, if all that it was made from is unchanged."""
+        if self.func.source.transformers:  # what they do cannot be told
+            return None
         key = recall(self._note(arg_types, target, options))
         return load_kernel(lambda: self.lower(arg_types), self.name, key, target, options) if key else None
 
     def _made(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled:
         hir = self.lower(arg_types)
         made = compile_kernel(hir, target, options)
-        remember(self._note(arg_types, target, options), hir, made.key)
+        if not self.func.source.transformers:
+            remember(self._note(arg_types, target, options), hir, made.key)
         return made
 
     def _note(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> str:

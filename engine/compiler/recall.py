@@ -11,7 +11,7 @@ import enum
 import functools
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from engine.compiler.values import StructValue, Value
 
 def note_key(func: Func, arg_types: tuple[types.Type, ...], *rest: str) -> str:
     """The name under which the note of a kernel for these argument types is kept."""
-    place = (str(func.fn.__module__), func.fn.__qualname__, func.source.filename, str(func.source.first_line))
+    place = (str(func.fn.__module__), func.fn.__qualname__, func.source.filename, code_digest(func))
     return digest("note", *place, *map(type_text, arg_types), *rest, front_end_version())
 
 
@@ -91,7 +91,8 @@ def fingerprint(value: Any) -> str | None:
         case Func():
             defaults = fingerprint(value.fn.__defaults__ or ())
             kind = "func" if value.gradient is None else "func with its own gradient"
-            return None if defaults is None else f"{kind} {value.fn.__module__}:{value.fn.__qualname__} {defaults}"
+            name = f"{value.fn.__module__}:{value.fn.__qualname__}"
+            return None if defaults is None else f"{kind} {name} {defaults} {code_digest(value)}"
         case Builtin() | LibraryFunction():
             return repr(value)
         case ModuleType():
@@ -101,6 +102,13 @@ def fingerprint(value: Any) -> str | None:
             return f"class {value.__module__}:{value.__qualname__} {type_text(t) if isinstance(t, types.Type) else ''}"
     known = getattr(value, "intrinsic", None) or getattr(value, "primitive", None)
     return f"name {known}" if isinstance(known, str) else f"callable {value!r}" if value in _PYTHON else None
+
+
+def code_digest(func: Func) -> str:
+    """Tells functions apart that have one name and one place, such as two lambdas of a line."""
+    code = func.fn.__code__
+    constants = [c for c in code.co_consts if not isinstance(c, CodeType)]
+    return digest(str(code.co_firstlineno), code.co_code, repr(code.co_names), repr(constants))
 
 
 _PYTHON = frozenset({abs, len, max, min, range, print})
