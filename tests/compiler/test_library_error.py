@@ -1,7 +1,5 @@
 """The error function, its complement and their inverses against mpmath, over their whole ranges."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
