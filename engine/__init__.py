@@ -111,7 +111,7 @@ LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
 _MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim", "autograd")
 _FUNCTIONS = {"load": "engine.sim.load", "Tape": "engine.context.tape",
               "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
-               "ScopedTimer": "engine.utils",
+              "ScopedTimer": "engine.utils", "transform_expand": "engine.utils",
               "dtype_to_numpy": "engine.types"}  # fmt: skip
 
 __all__ = [

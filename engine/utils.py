@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.compiler import types
+from engine.compiler.values import transformation
 from engine.context import array, copy, empty, get_devices, map
 from engine.context.dtypes import resolve
 from engine.errors import ArgumentError
@@ -20,7 +21,7 @@ from engine.kernels import reduce, scan, segments, sort
 
 __all__ = [
     "ScopedTimer", "array_cast", "array_inner", "array_scan", "array_sum", "map", "radix_sort_pairs",
-    "runlength_encode", "segmented_sort_pairs",
+    "runlength_encode", "segmented_sort_pairs", "transform_expand",
 ]  # fmt: skip
 
 _SCANNED = (types.int32, types.int64, types.uint32, types.uint64, types.float32, types.float64)
@@ -38,6 +39,11 @@ def _scalar(a: array) -> types.Scalar:
     if same is None:
         raise ArgumentError(f"Unsupported data type: {a.element!r}")
     return same[0]
+
+
+def transform_expand(t: Any) -> Any:
+    """The transform of seven numbers: its position, then its quaternion."""
+    return transformation(types.float32)(*t)
 
 
 # --- scans and sums ---------------------------------------------------------------------------------------------------

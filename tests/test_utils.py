@@ -139,3 +139,8 @@ def test_scoped_timer(capsys):
     with engine.ScopedTimer("off", active=False), engine.ScopedTimer("silent", print=False):
         pass
     assert reported[0][0] == "quiet" and capsys.readouterr().out == ""
+
+
+def test_transform_of_seven_numbers():
+    t = engine.transform_expand((1.0, 2.0, 3.0, 0.0, 0.6, 0.0, 0.8))
+    assert t == engine.transform(engine.vec3(1, 2, 3), engine.quat(0.0, 0.6, 0.0, 0.8))

@@ -1,5 +1,6 @@
 """Vectors, matrices, quaternions, transforms and spatial vectors against NumPy, in float32 and float64."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from engine.compiler import lang as k
 from engine.compiler.values import matrix, quaternion, transformation, vector
+from engine.context import array, empty, launch
 from tests.compiler.library_runner import binary, ternary, unary
 
 N = 64
@@ -202,18 +204,162 @@ def test_axis_and_angle(t: Any, rng: np.random.Generator, device: str) -> None:
         axis, angle = k.quat_to_axis_angle(q)
         return axis * angle
 
-    close(unary(vector_of, quat, vec, device)(q), axis * angle[:, None], t, 30)
+    shorter = np.where(angle > np.pi, angle - 2 * np.pi, angle)  # about the opposite axis beyond a half turn
+    close(unary(vector_of, quat, vec, device)(q), axis * shorter[:, None], t, 30)
+
+    @k.func
+    def vector_from_arguments(q: quat):
+        axis, angle = vec(), t(0.0)
+        k.quat_to_axis_angle(q, axis, angle)
+        return axis * angle
+
+    close(unary(vector_from_arguments, quat, vec, device)(q), axis * shorter[:, None], t, 30)
+
+
+def about(axis: int, angle: np.ndarray) -> np.ndarray:
+    """The quaternions of turns about a coordinate axis."""
+    out = np.zeros((len(angle), 4))
+    out[:, axis], out[:, 3] = np.sin(angle / 2), np.cos(angle / 2)
+    return out
+
+
+@pytest.mark.parametrize("t", DTYPES)
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_euler_angles(order: tuple[int, int, int], t: Any, rng: np.random.Generator, device: str) -> None:
+    """Turns about three fixed axes in any order; half of the middle angles are at or close to a quarter turn."""
+    first, second, third = order
+    e = rng.uniform(-3.1, 3.1, (N, 3))
+    e[:, second] /= 2
+    e[: N // 2, second] = np.pi / 2 * rng.choice([-1, 1], N // 2) * (1 - 10.0 ** rng.uniform(-9, -2, N // 2))
+    e[0, second] = np.pi / 2
+    e = e.astype(t.numpy)
+    turns = [about(axis, e[:, axis].astype(float)) for axis in order]
+    expected = hamilton(turns[2], hamilton(turns[1], turns[0]))
+    vec, quat = vector(3, t), quaternion(t)
+
+    @k.func
+    def from_euler(e: vec):
+        return k.quat_from_euler(e, first, second, third)
+
+    @k.func
+    def to_euler(q: quat):
+        return k.quat_to_euler(q, first, second, third)
+
+    q = unary(from_euler, vec, quat, device)(e)
+    close(q, expected, t)
+    back = unary(to_euler, quat, vec, device)(q)
+    assert (np.abs(back) <= np.float32(np.pi)).all() and (np.abs(back[:, second]) < 1.5708).all()
+    close(back[N // 2 :], e[N // 2 :], t, 100)
+    again = unary(from_euler, vec, quat, device)(back)
+    close(again * np.sign((again * q).sum(1, keepdims=True)), q, t)
+    assert k.quat_from_euler(k.vec3(0.3, 0.0, 0.0), 0, 1, 2) == k.quat_from_axis_angle(k.vec3(1, 0, 0), 0.3)
+
+
+@pytest.mark.parametrize("t", DTYPES)
+def test_swing_and_twist(t: Any, rng: np.random.Generator, device: str) -> None:
+    vec, quat = vector(3, t), quaternion(t)
+    axis = normal(rng, t, 3)
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    side = np.cross(axis, normal(rng, t, 3))
+    side = (side / np.linalg.norm(side, axis=1, keepdims=True)).astype(t.numpy)
+    turn = binary(k.quat_from_axis_angle, (vec, t), quat, device)
+    angle = rng.uniform(-6.2, 6.2, N).astype(t.numpy)
+    twist, swing = turn(axis, angle), turn(side, rng.uniform(-2, 2, N).astype(t.numpy))
+    q = hamilton(swing, twist).astype(t.numpy)
+    close(binary(k.quat_twist, (vec, quat), quat, device)(axis, q), twist, t)
+    close(binary(k.quat_twist_angle, (vec, quat), t, device)(axis, q), np.abs(angle), t)
+    close(binary(k.quat_twist_angle_signed, (vec, quat), t, device)(axis, q), angle, t)
+
+
+@pytest.mark.parametrize("t", DTYPES)
+def test_norms(t: Any, rng: np.random.Generator, device: str) -> None:
+    vec = vector(3, t)
+    v = normal(rng, t, 3)
+    v[0] = 0
+    n = np.linalg.norm(v.astype(float), axis=1)
+    delta = rng.uniform(0.5, 2, N).astype(t.numpy)
+    close(unary(k.norm_l1, vec, t, device)(v), np.abs(v).sum(1), t)
+    close(unary(k.norm_l2, vec, t, device)(v), n, t)
+    huber = np.where(n <= delta, n**2 / 2, delta * (n - delta / 2))
+    close(binary(k.norm_huber, (vec, t), t, device)(v, delta), huber, t)
+    close(unary(k.norm_huber, vec, t, device)(v), np.where(n <= 1, n**2 / 2, n - 0.5), t)
+    smooth = np.hypot(delta, n)
+    close(binary(k.norm_pseudo_huber, (vec, t), t, device)(v, delta), smooth, t)
+    close(binary(k.smooth_normalize, (vec, t), vec, device)(v, delta), v / smooth[:, None], t)
+    close(unary(k.smooth_normalize, vec, vec, device)(v), v / np.hypot(1, n)[:, None], t)
+
+
+@pytest.mark.parametrize("t", DTYPES)
+def test_matrices_of_scaled_poses(t: Any, rng: np.random.Generator, device: str) -> None:
+    vec, quat, mat = vector(3, t), quaternion(t), matrix((4, 4), t)
+    p, q, s = normal(rng, t, 3), quats(rng, t), rng.uniform(0.5, 2, (N, 3)).astype(t.numpy)
+    s[::2, 2] *= -1
+    expected = homogeneous(np.concatenate([p, q], axis=1)) @ np.stack([np.diag([*v, 1.0]) for v in s])
+    m = ternary(k.transform_compose, (vec, quat, vec), mat, device)(p, q, s)
+    close(m, expected, t)
+
+    @k.kernel
+    def decompose(
+        m: k.array(dtype=mat),
+        p: k.array(dtype=vec),
+        q: k.array(dtype=quat),
+        r: k.array(dtype=quat),
+        s: k.array(dtype=vec),
+    ):
+        i = k.tid()
+        p[i], q[i], s[i] = k.transform_decompose(m[i])
+        r[i] = k.quat_from_matrix(m[i])
+
+    out = [empty(N, dtype=d, device=device) for d in (vec, quat, quat, vec)]
+    launch(decompose, dim=N, inputs=[array(m, dtype=mat, device=device), *out], device=device)
+    got_p, got_q, _, got_s = (a.numpy() for a in out)
+    close(got_p, p, t)
+    close(got_s, s, t)
+    close(got_q * np.sign((got_q * q).sum(1, keepdims=True)), q, t)
+    rigid = homogeneous(np.concatenate([p, q], axis=1)).astype(t.numpy)
+    launch(decompose, dim=N, inputs=[array(rigid, dtype=mat, device=device), *out], device=device)
+    got = out[2].numpy()
+    close(got * np.sign((got * q).sum(1, keepdims=True)), q, t)
+
+
+@pytest.mark.parametrize("t", DTYPES)
+def test_parts_of_transforms_are_set(t: Any, rng: np.random.Generator, device: str) -> None:
+    vec, quat, pose = vector(3, t), quaternion(t), transformation(t)
+    p, q = normal(rng, t, 3), quats(rng, t)
+
+    @k.func
+    def assembled(p: vec, q: quat):
+        out = pose()
+        k.transform_set_translation(out, p)
+        k.transform_set_rotation(out, q)
+        return out
+
+    got = binary(assembled, (vec, quat), pose, device)(p, q)
+    assert np.array_equal(got, np.concatenate([p, q], axis=1))
+    one = k.transform_identity()
+    k.transform_set_translation(one, k.vec3(1, 2, 3))
+    assert list(one) == [1, 2, 3, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("t", DTYPES)
+def test_spatial_adjoints_and_velocities(t: Any, rng: np.random.Generator, device: str) -> None:
+    spatial, vec, mat = vector(6, t), vector(3, t), matrix((3, 3), t)
+    pose, s = poses(rng, t), normal(rng, t, 6)
+    r = rotation(pose[:, 3:]).astype(t.numpy)
+    skew = np.cross(pose[:, None, :3], np.eye(3)).transpose(0, 2, 1) @ r
+    adjoint = binary(k.spatial_adjoint, (mat, mat), matrix((6, 6), t), device)(r, skew.astype(t.numpy))
+    wrench = binary(k.transform_wrench, (transformation(t), spatial), spatial, device)(pose, s)
+    close((adjoint @ s[:, :, None])[:, :, 0], wrench, t)
+    assert not adjoint[:, :3, 3:].any()
+    offset = normal(rng, t, 3)
+    velocity = binary(k.velocity_at_point, (spatial, vec), vec, device)(s, offset)
+    close(velocity, s[:, :3] + np.cross(s[:, 3:], offset), t)
 
 
 @pytest.mark.parametrize("t", DTYPES)
 def test_roll_pitch_yaw(t: Any, rng: np.random.Generator, device: str) -> None:
     roll, pitch, yaw = (rng.uniform(-1.5, 1.5, N).astype(t.numpy) for _ in range(3))
     q = ternary(k.quat_rpy, (t, t, t), quaternion(t), device)(roll, pitch, yaw)
-
-    def about(axis: int, angle: np.ndarray) -> np.ndarray:
-        out = np.zeros((N, 4))
-        out[:, axis], out[:, 3] = np.sin(angle / 2), np.cos(angle / 2)
-        return out
 
     close(q, hamilton(about(2, yaw), hamilton(about(1, pitch), about(0, roll))), t)
     close(unary(k.quat_to_rpy, quaternion(t), vector(3, t), device)(q), np.stack([roll, pitch, yaw], axis=1), t, 30)

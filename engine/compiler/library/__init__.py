@@ -5,6 +5,7 @@ from engine.compiler.library import (
     constructors,
     decompositions,
     derivatives,
+    error,
     exponential,
     linear,
     logarithm,
@@ -21,6 +22,6 @@ from engine.compiler.library import (
 )
 
 __all__ = [
-    "arc", "constructors", "decompositions", "derivatives", "exponential", "linear", "logarithm", "matrices",
-    "noise", "power", "random", "remainder", "rigid", "rotations", "scalar", "searching", "trig",
+    "arc", "constructors", "decompositions", "derivatives", "error", "exponential", "linear", "logarithm",
+    "matrices", "noise", "power", "random", "remainder", "rigid", "rotations", "scalar", "searching", "trig",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.compiler.library import arc, exponential, linear, logarithm, power, remainder, trig
+from engine.compiler.library import arc, error, exponential, linear, logarithm, power, remainder, trig
 from engine.compiler.library.primitives import floor, select, sqrt, trunc
 from engine.compiler.library.registry import BUILTINS
 
@@ -28,10 +28,12 @@ class Adjoint:
 
 
 adjoint: Any = Adjoint()
-SOURCES = (arc, exponential, linear, logarithm, power, remainder, trig)  # what registers the functions below
+SOURCES = (arc, error, exponential, linear, logarithm, power, remainder, trig)  # what registers the functions below
 sin, cos, exp, exp2, log, pow = (BUILTINS[name] for name in ("sin", "cos", "exp", "exp2", "log", "pow"))
 sinh, cosh, sincos, length = (BUILTINS[name] for name in ("sinh", "cosh", "sincos", "length"))
 cbrt, hypot = BUILTINS["cbrt"], BUILTINS["hypot"]
+erfinv, erfcinv = BUILTINS["erfinv"], BUILTINS["erfcinv"]
+TWO_BY_ROOT_PI = 1.1283791670955126
 LN_2, LN_10 = 0.6931471805599453, 2.302585092994046
 
 
@@ -141,6 +143,28 @@ def log2_gradient(x, g):
 @derivative("log10")
 def log10_gradient(x, g):
     adjoint[x] += g / (x * LN_10)
+
+
+@derivative("erf")
+def erf_gradient(x, g):
+    adjoint[x] += g * exp(-x * x) * TWO_BY_ROOT_PI
+
+
+@derivative("erfc")
+def erfc_gradient(x, g):
+    adjoint[x] -= g * exp(-x * x) * TWO_BY_ROOT_PI
+
+
+@derivative("erfinv")
+def erfinv_gradient(x, g):
+    y = erfinv(x)
+    adjoint[x] += g * exp(y * y) / TWO_BY_ROOT_PI
+
+
+@derivative("erfcinv")
+def erfcinv_gradient(x, g):
+    y = erfcinv(x)
+    adjoint[x] -= g * exp(y * y) / TWO_BY_ROOT_PI
 
 
 @derivative("pow")

@@ -1,9 +1,9 @@
 """Vectors: products, lengths, smallest and largest components."""
 
-from engine.compiler.library.patterns import OtherVec, Quat, Vec, Vec2, Vec3
-from engine.compiler.library.primitives import maximum, minimum, sqrt
+from engine.compiler.library.patterns import OtherVec, Quat, RealVec, Vec, Vec2, Vec3
+from engine.compiler.library.primitives import absolute, maximum, minimum, sqrt
 from engine.compiler.library.registry import builtin
-from engine.compiler.types import AnyScalar
+from engine.compiler.types import AnyFloat, AnyScalar
 from engine.compiler.values import matrix
 
 # --- products -----------------------------------------------------------------------------------------------------
@@ -111,6 +111,42 @@ def normalize_quat(a: Quat):
 def distance(a: Vec, b: Vec):
     """Euclidean distance of two points."""
     return length(a - b)
+
+
+@builtin("norm_l1")
+def norm_l1(v: Vec):
+    """The sum of the magnitudes of the components."""
+    s = absolute(v[0])
+    for i in range(1, len(v)):
+        s = s + absolute(v[i])
+    return s
+
+
+@builtin("norm_l2")
+def norm_l2(v: Vec):
+    """Euclidean length."""
+    return length(v)
+
+
+@builtin("norm_huber")
+def norm_huber(v: RealVec, delta: AnyFloat = 1.0):
+    """Huber's loss of the length n: n**2 / 2 up to delta, then delta (n - delta / 2)."""
+    square = dot(v, v)
+    if square <= delta * delta:
+        return 0.5 * square
+    return delta * (sqrt(square) - 0.5 * delta)
+
+
+@builtin("norm_pseudo_huber")
+def norm_pseudo_huber(v: RealVec, delta: AnyFloat = 1.0):
+    """The smooth length sqrt(delta**2 + n**2)."""
+    return delta * sqrt(1.0 + dot(v, v) / (delta * delta))
+
+
+@builtin("smooth_normalize")
+def smooth_normalize(v: RealVec, delta: AnyFloat = 1.0):
+    """v divided by norm_pseudo_huber(v, delta): smooth at zero."""
+    return v / norm_pseudo_huber(v, delta)
 
 
 # --- smallest and largest -----------------------------------------------------------------------------------------

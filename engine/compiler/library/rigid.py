@@ -1,8 +1,9 @@
 """Rigid transforms and spatial vectors: six components, the linear half first, then the angular half."""
 
-from engine.compiler.library.constructors import matrix_from_rows
-from engine.compiler.library.linear import cross, dot3
-from engine.compiler.library.patterns import Mat44, RealVec3, Spatial, Transform
+from engine.compiler.library.constructors import matrix_from_cols, matrix_from_rows
+from engine.compiler.library.linear import cross, dot3, length_sq
+from engine.compiler.library.patterns import Mat44, Quat, RealMat33, RealMat44, RealVec3, Spatial, Transform
+from engine.compiler.library.primitives import sqrt
 from engine.compiler.library.registry import builtin
 from engine.compiler.library.rotations import (
     mul_quat_quat,
@@ -12,7 +13,7 @@ from engine.compiler.library.rotations import (
     quat_rotate_inv,
     quat_to_matrix,
 )
-from engine.compiler.values import transformation, vector
+from engine.compiler.values import matrix, transformation, vector
 
 # --- transforms ---------------------------------------------------------------------------------------------------
 
@@ -33,6 +34,18 @@ def transform_get_translation(t: Transform):
 def transform_get_rotation(t: Transform):
     """The rotation q."""
     return t.q
+
+
+@builtin("transform_set_translation", updates=(0,))
+def transform_set_translation(t: Transform, p: RealVec3):
+    """Makes p the translation of t."""
+    return (type(t)(p, t.q),)
+
+
+@builtin("transform_set_rotation", updates=(0,))
+def transform_set_rotation(t: Transform, q: Quat):
+    """Makes q the rotation of t."""
+    return (type(t)(t.p, q),)
 
 
 @builtin("mul_transform_transform")
@@ -103,6 +116,39 @@ def transform_from_matrix(m: Mat44):
     return transformation(dtype)(vec(m[0, 3], m[1, 3], m[2, 3]), q)
 
 
+@builtin("transform_compose")
+def transform_compose(position: RealVec3, rotation: Quat, scale: RealVec3):
+    """The 4 × 4 matrix that scales along the axes, then rotates, then translates."""
+    r = quat_to_matrix(rotation)
+    dtype = type(position.x)
+    row = vector(4, dtype)
+    return matrix_from_rows(
+        row(r[0, 0] * scale.x, r[0, 1] * scale.y, r[0, 2] * scale.z, position.x),
+        row(r[1, 0] * scale.x, r[1, 1] * scale.y, r[1, 2] * scale.z, position.y),
+        row(r[2, 0] * scale.x, r[2, 1] * scale.y, r[2, 2] * scale.z, position.z),
+        row(0.0, 0.0, 0.0, 1.0),
+    )
+
+
+@builtin("transform_decompose")
+def transform_decompose(m: RealMat44):
+    """(position, rotation, scale) of a 4 × 4 matrix without shear; a mirrored one has a negative last scale."""
+    dtype = type(m[0, 0])
+    vec = vector(3, dtype)
+    a, b, c = vec(m[0, 0], m[1, 0], m[2, 0]), vec(m[0, 1], m[1, 1], m[2, 1]), vec(m[0, 2], m[1, 2], m[2, 2])
+    x, y, z = sqrt(length_sq(a)), sqrt(length_sq(b)), sqrt(length_sq(c))
+    if dot3(cross(a, b), c) < 0.0:
+        z = -z
+    if x != 0.0:
+        a = a / x
+    if y != 0.0:
+        b = b / y
+    if z != 0.0:
+        c = c / z
+    q = quat_from_matrix(matrix_from_cols(a, b, c))
+    return vec(m[0, 3], m[1, 3], m[2, 3]), q, vec(x, y, z)
+
+
 # --- spatial vectors ----------------------------------------------------------------------------------------------
 
 
@@ -152,3 +198,22 @@ def transform_wrench(t: Transform, s: Spatial):
     """A wrench (force, torque about the origin) of the inner frame seen from the outer one."""
     f = quat_rotate(t.q, spatial_top(s))
     return type(s)(f, quat_rotate(t.q, spatial_bottom(s)) + cross(t.p, f))
+
+
+@builtin("spatial_adjoint")
+def spatial_adjoint(r: RealMat33, s: RealMat33):
+    """The 6 × 6 matrix [[r, 0], [s, r]]; with s = skew(p) r it takes wrenches as transform_wrench does."""
+    dtype = type(r[0, 0])
+    out = matrix((6, 6), dtype)()
+    for i in range(3):
+        for j in range(3):
+            out[i, j] = r[i, j]
+            out[i + 3, j + 3] = r[i, j]
+            out[i + 3, j] = s[i, j]
+    return out
+
+
+@builtin("velocity_at_point")
+def velocity_at_point(twist: Spatial, r: RealVec3):
+    """The velocity of a point at the offset r from where the twist (velocity, angular velocity) is taken."""
+    return spatial_top(twist) + cross(spatial_bottom(twist), r)

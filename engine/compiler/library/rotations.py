@@ -1,11 +1,11 @@
 """Quaternions (x, y, z, w) as rotations."""
 
 from engine.compiler.library.constructors import matrix_from_rows
-from engine.compiler.library.linear import cross, dot3, dot_quat, normalize, normalize_quat
-from engine.compiler.library.patterns import Quat, RealMat33, RealVec3
+from engine.compiler.library.linear import cross, dot3, dot_quat, length, normalize, normalize_quat
+from engine.compiler.library.patterns import Quat, RealMat33, RealMat44, RealVec3
 from engine.compiler.library.primitives import absolute, select, select_max, sqrt
 from engine.compiler.library.registry import builtin, library_function, name_of
-from engine.compiler.types import AnyFloat, float32, float64
+from engine.compiler.types import AnyFloat, float32, float64, int32
 from engine.compiler.values import quaternion, vector
 
 sincos, asin, atan2, sinc_and_cos = (name_of(name) for name in ("sincos", "asin", "atan2", "sinc_and_cos"))
@@ -76,6 +76,30 @@ def quat_from_matrix(m: RealMat33):
     return normalize_quat(q)
 
 
+@builtin("quat_from_matrix")
+def quat_from_matrix44(m: RealMat44):
+    dtype = type(m[0, 0])
+    vec = vector(3, dtype)
+    rows = (vec(m[0, 0], m[0, 1], m[0, 2]), vec(m[1, 0], m[1, 1], m[1, 2]), vec(m[2, 0], m[2, 1], m[2, 2]))
+    return quat_from_matrix(matrix_from_rows(rows[0], rows[1], rows[2]))
+
+
+@builtin("quat_from_euler")
+def quat_from_euler(e: RealVec3, i: int32, j: int32, k: int32):
+    """Rotation about axis i, then j, then k (fixed axes, each one once), by the components of e of these axes."""
+    dtype = type(e.x)
+    si, ci = sincos(e[i] * 0.5)
+    sj, cj = sincos(e[j] * 0.5)
+    sk, ck = sincos(e[k] * 0.5)
+    turn = select((j - i + 3) % 3 == 1, dtype(1.0), dtype(-1.0))  # the sign of the permutation
+    q = quaternion(dtype)()
+    q[i] = si * cj * ck - turn * (ci * sj * sk)
+    q[j] = ci * sj * ck + turn * (si * cj * sk)
+    q[k] = ci * cj * sk - turn * (si * sj * ck)
+    q[3] = ci * cj * ck + turn * (si * sj * sk)
+    return q
+
+
 @builtin("quat_between_vectors")
 def quat_between_vectors(a: RealVec3, b: RealVec3):
     """The shortest rotation that takes the direction of a to that of b; any half turn where they are opposite."""
@@ -142,10 +166,18 @@ def quat_to_matrix(q: Quat):
 
 @builtin("quat_to_axis_angle")
 def quat_to_axis_angle(q: Quat):
-    """(unit axis, angle in radians from 0 to 2 pi); the axis of no rotation is zero."""
+    """(unit axis, angle in radians from 0 to pi), or into the arguments after q; the axis of no rotation is zero."""
     v = imaginary(q)
-    n = sqrt(dot3(v, v))
-    return normalize(v), 2.0 * atan2(n, q.w)
+    axis = normalize(v)
+    if q.w < 0.0:
+        axis = -axis
+    return axis, 2.0 * atan2(length(v), absolute(q.w))
+
+
+@builtin("quat_to_axis_angle", updates=(1, 2))
+def quat_to_axis_angle_into(q: Quat, axis: RealVec3, angle: AnyFloat):
+    axis, angle = quat_to_axis_angle(q)
+    return axis, angle
 
 
 @builtin("quat_to_rpy")
@@ -158,6 +190,47 @@ def quat_to_rpy(q: Quat):
     roll = atan2(2.0 * (q.w * q.x + q.y * q.z), 1.0 - 2.0 * (q.x * q.x + q.y * q.y))
     yaw = atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
     return vector(3, dtype)(roll, pitch, yaw)
+
+
+@builtin("quat_to_euler")
+def quat_to_euler(q: Quat, i: int32, j: int32, k: int32):
+    """The angles e with q = quat_from_euler(e, i, j, k), |e[j]| <= pi/2 (Bernardes and Viollet 2022)."""
+    dtype = type(q.w)
+    turn = select((j - i + 3) % 3 == 1, dtype(1.0), dtype(-1.0))
+    a, b = q[3] - q[j], q[i] + turn * q[k]
+    c, d = q[j] + q[3], turn * q[k] - q[i]
+    plus, minus = atan2(b, a), atan2(d, c)
+    e = vector(3, dtype)()
+    e[i] = within_half_turn(plus - minus)
+    e[j] = 2.0 * atan2(sqrt(c * c + d * d), sqrt(a * a + b * b)) - 1.5707963267948966
+    e[k] = turn * within_half_turn(plus + minus)
+    return e
+
+
+@library_function
+def within_half_turn(angle):
+    """An angle from -2 pi to 2 pi as one from -pi to pi."""
+    whole = 6.283185307179586
+    return select(angle > 0.5 * whole, angle - whole, select(angle < -0.5 * whole, angle + whole, angle))
+
+
+@builtin("quat_twist")
+def quat_twist(axis: RealVec3, q: Quat):
+    """The part of q that turns about the unit axis: q = swing * twist, the swing about an axis at right angles."""
+    d = dot3(axis, imaginary(q))
+    return normalize_quat(quat_of(axis * d, q.w))
+
+
+@builtin("quat_twist_angle")
+def quat_twist_angle(axis: RealVec3, q: Quat):
+    """The angle of quat_twist, from 0 to 2 pi."""
+    return 2.0 * atan2(absolute(dot3(axis, imaginary(q))), q.w)
+
+
+@builtin("quat_twist_angle_signed")
+def quat_twist_angle_signed(axis: RealVec3, q: Quat):
+    """The angle of quat_twist about the axis, from -2 pi to 2 pi."""
+    return 2.0 * atan2(dot3(axis, imaginary(q)), q.w)
 
 
 @builtin("quat_slerp")
