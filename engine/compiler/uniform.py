@@ -60,9 +60,6 @@ class Uniformity:
     def stride(self, op: Op) -> int | None:
         return self.strides[op]
 
-    def is_uniform(self, op: Op) -> bool:
-        return self.strides[op] == 0
-
     def misses(self, write: Op) -> bool:
         """Whether some lanes that read the place later may not run this write, so that it needs a mask."""
         return not self._between[write].isdisjoint(self.divergent)

@@ -138,21 +138,3 @@ def transposed(shape: Shape, strides: Shape, axes: Any) -> tuple[Shape, Shape]:
     if sorted(order) != list(range(len(shape))):
         raise ValueError(f"axes must be a permutation of 0 … {len(shape) - 1}, got {order}")
     return tuple(shape[axis] for axis in order), tuple(strides[axis] for axis in order)
-
-
-def regrouped(shape: Shape, strides: Shape, scalar: int, inner: Shape) -> tuple[Shape, Shape] | None:
-    """Shape and strides of elements of `inner` shape made of the last dimensions of scalars; None: they do not fit.
-
-    The trailing dimensions are `inner` itself, or the last one is a whole number of flattened elements.
-    """
-    count, wanted = math.prod(inner), contiguous_strides(inner, scalar)
-    outer = len(shape) - len(inner)
-    if outer >= 0 and shape[outer:] == inner and (0 in shape or strides[outer:] == wanted):
-        rest = shape[:outer], strides[:outer]
-        return rest if outer else ((1,), (count * scalar,))
-    if shape[-1] and shape[-1] % count == 0 and strides[-1] == scalar:
-        many = shape[-1] // count
-        if many == 1 and len(shape) > 1:
-            return shape[:-1], strides[:-1]
-        return (*shape[:-1], many), (*strides[:-1], count * scalar)
-    return None

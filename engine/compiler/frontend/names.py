@@ -27,7 +27,7 @@ class NameUse:
     """Counts over one function body; parameters count as one assignment.
 
     assigned: name → number of statements that rebind it. mutated: names whose component is assigned (`v.x = …`).
-    loop_only: names that only `for` statements rebind.
+    loop_targets: name → number of `for` statements among those that rebind it.
     """
 
     assigned: Counter[str] = field(default_factory=Counter)
