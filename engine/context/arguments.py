@@ -145,7 +145,10 @@ def _check_aggregate(kernel: str, name: str, wanted: types.Type, value: Any) -> 
     if own is not None and own != wanted:
         raise LaunchError(kernel, name, repr(wanted), _seen(value))
     try:
-        if isinstance(wanted, types.Matrix) and isinstance(value, tuple | list):  # rows, or all numbers in a row
+        is_sequence = isinstance(value, tuple | list | np.ndarray)
+        if isinstance(wanted, types.Matrix) and is_sequence and np.ndim(value) in (1, 2):  # numbers in a row, or rows
+            if np.ndim(value) == 2 and np.shape(value) != (wanted.rows, wanted.cols):
+                raise ValueError
             value = values.value_class(wanted)(np.reshape(value, -1))
         leaves = leaf_values(value, wanted)
     except (TypeError, ValueError, AttributeError):

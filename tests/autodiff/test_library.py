@@ -140,3 +140,58 @@ def squares(x: k.array(dtype=float), y: k.array(dtype=float)):
 
 def test_power_of_a_negative_number():
     assert gradient_of(squares, [-3.0], float).tolist() == [-6.0]
+
+
+W3 = k.mat33d(*np.random.default_rng(5).normal(size=9))
+W2 = k.mat22d(*np.random.default_rng(6).normal(size=4))
+
+
+@k.func
+def square_of(x: k.array(dtype=f64)):
+    return k.mat33d(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8])
+
+
+@k.kernel
+def all_of_svd3(x: k.array(dtype=f64), y: k.array(dtype=f64)):
+    u, s, v = k.svd3(square_of(x))
+    y[0] = k.ddot(W3, u) + k.dot(W3[0], s) + k.ddot(k.transpose(W3), v)
+
+
+@k.kernel
+def all_of_svd2(x: k.array(dtype=f64), y: k.array(dtype=f64)):
+    u, s, v = k.svd2(k.mat22d(x[0], x[1], x[2], x[3]))
+    y[0] = k.ddot(W2, u) + k.dot(W2[0], s) + k.ddot(k.transpose(W2), v)
+
+
+@k.kernel
+def all_of_eig3(x: k.array(dtype=f64), y: k.array(dtype=f64)):
+    m = square_of(x)
+    q = k.mat33d()
+    d = k.vec3d()
+    k.eig3(m + k.transpose(m), q, d)
+    y[0] = k.ddot(W3, q) + k.dot(W3[0], d)
+
+
+@k.kernel
+def invariants_of_eig3(x: k.array(dtype=f64), y: k.array(dtype=f64)):
+    _, d = k.eig3(square_of(x))
+    y[0] = d[0] + d[1] + d[2] + k.dot(d, d)
+
+
+DIAGONAL = np.diag([3.0, 2.0, 0.5]).ravel()  # there Jacobi's method has nothing to do, and its steps no derivative
+
+
+@pytest.mark.parametrize("kernel, values", [
+    (all_of_svd3, DIAGONAL), (all_of_svd3, np.random.default_rng(1).normal(size=9)),
+    (all_of_svd2, [3.0, 0.0, 0.0, 2.0]), (all_of_svd2, [0.3, -0.4, 1.2, 2.0]),
+    (all_of_eig3, DIAGONAL), (all_of_eig3, np.random.default_rng(2).normal(size=9)),
+])  # fmt: skip
+def test_decompositions_also_where_they_have_nothing_to_do(kernel, values):
+    np.testing.assert_allclose(gradient_of(kernel, values), differences(kernel, values), rtol=2e-6, atol=2e-6)
+
+
+def test_eigenvalues_that_are_equal_have_the_gradient_of_the_trace():
+    turn = np.array([[1.0, 2.0, 2.0], [2.0, 1.0, -2.0], [-2.0, 2.0, -1.0]]) / 3
+    for m in (np.eye(3), np.zeros((3, 3)), turn @ np.diag([2.0, 2.0, 3.0]) @ turn.T):
+        np.testing.assert_allclose(gradient_of(invariants_of_eig3, m.ravel()).reshape(3, 3), np.eye(3) + 2 * m,
+                                   atol=1e-12)  # fmt: skip

@@ -1,5 +1,7 @@
 """The language means what Python means: control flow, values and places against the same function run by Python."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -298,6 +300,40 @@ def test_integer_division_is_pythons_and_never_traps(device):
         wrap = np.array([floor, mod, trunc], np.int64).astype(np.int32).tolist()
         assert got[i, :3].tolist() == wrap, (x, y)
         assert got[i, 3] == np.int64(x << (y & 31)).astype(np.int32) and got[i, 4] == x >> (y & 31)
+
+
+@k.kernel
+def floor_and_remainder(a: k.array(dtype=Any), b: k.array(dtype=Any), out: k.array(dtype=Any, ndim=2)):
+    i = k.tid()
+    out[i, 0] = a[i] // b[i]
+    out[i, 1] = a[i] % b[i]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floor_division_of_floats_is_pythons(dtype, device, rng):
+    """1 // 0.1 is 9: from the exact remainder, not from the rounded quotient."""
+    some = np.array([0.0, -0.0, 1.0, -1.0, 0.1, -0.3, 3.0, 7.5, np.inf, -np.inf, np.nan])
+    x, y = (v.ravel() for v in np.meshgrid(some, some))
+    x = np.concatenate([x, rng.normal(size=2000) * 10, rng.integers(-50, 50, 2000) * 0.1]).astype(dtype)
+    y = np.concatenate([y, rng.normal(size=2000), rng.integers(1, 9, 2000) * 0.1]).astype(dtype)
+    out = engine.full((len(x), 2), -99, dtype=dtype, device=device)
+    engine.launch(floor_and_remainder, len(x), [engine.array(v, device=device) for v in (x, y)] + [out], device=device)
+    with np.errstate(all="ignore"):
+        want = np.stack([x // y, x % y], 1)
+    np.testing.assert_array_equal(out.numpy(), want)
+    known = ~np.isnan(want)
+    assert (np.signbit(out.numpy()) == np.signbit(want))[known].all()
+
+
+def test_floor_division_of_vectors_is_by_component(device):
+    @k.kernel
+    def divide(out: k.array(dtype=k.vec3)):
+        v = k.vec3(1.0, 7.0, 7.0)
+        out[0] = v // k.vec3(0.1, 2.0, -2.0)
+
+    out = engine.zeros(1, dtype=k.vec3, device=device)
+    engine.launch(divide, 1, [out], device=device)
+    assert out.numpy().tolist() == [[9.0, 3.0, -4.0]]
 
 
 SCALE = 3

@@ -111,6 +111,8 @@ def test_aggregates_by_value():
         (k.vec3(0, 5, 0), k.mat22(1, 2, 3, 4), k.transform(k.vec3(), k.quat(0, 0, 0, 6))),
         ((0, 5, 0), [[1, 2], [3, 4]], ((0, 0, 0), (0, 0, 0, 6))),
         (np.array([0, 5, 0]), np.array([[1, 2], [3, 4.0]]), np.array([0, 0, 0, 0, 0, 0, 6])),
+        ((0, 5, 0), (1, 2, 3, 4), ((0, 0, 0), (0, 0, 0, 6))),
+        ((0, 5, 0), np.array([1, 2, 3, 4], np.uint8), ((0, 0, 0), (0, 0, 0, 6))),
     ):
         out = zeros(6)
         launch(unpack, 1, [v, m, t, spring, out])
@@ -171,6 +173,8 @@ REFUSED = [
     (unpack, "v", ("a", 1, 2), "vec3, got a tuple"),
     (unpack, "v", None, "vec3, got None"),
     (unpack, "m", [1, 2, 3], "mat22, got a list"),
+    (unpack, "m", [[1, 2, 3, 4]], "mat22, got a list"),
+    (unpack, "m", np.zeros((4, 1)), "mat22, got a NumPy array of float64, shape (4, 1)"),
     (unpack, "t", k.spatial_vector(), "transform, got a vec6"),
     (unpack, "s", 1.0, "Spring, got 1.0"),
     (unpack, "s", k.vec3(), "Spring, got a vec3"),

@@ -6,7 +6,7 @@ import ast
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from engine.compiler import types
@@ -106,7 +106,7 @@ def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs:
             raise ctx.error(node, str(error)) from None
     for implementation in builtin.overloads:
         candidate = func_of(implementation)
-        if not _accepts_count(candidate, len(everything)):
+        if not _accepts(candidate, len(args), kwargs):
             continue
         given = match_parameters(ctx, candidate, args, kwargs, node)
         specs = fit(candidate, given)
@@ -123,7 +123,8 @@ def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs:
     half = _in_float32(ctx, builtin, args, kwargs, node)
     if half is not None:
         return half
-    raise ctx.error(node, f"{builtin.name}() does not take ({', '.join(_type_name(a) for a in everything)})")
+    described = ", ".join([*map(_type_name, args), *(f"{name}={_type_name(a)}" for name, a in kwargs.items())])
+    raise ctx.error(node, f"{builtin.name}() does not take ({described})")
 
 
 def call_function(ctx: Lowering, function: LibraryFunction, args: Sequence[Value], node: ast.AST) -> Value:
@@ -190,10 +191,11 @@ def _narrow(ctx: Lowering, v: Op, to: types.Scalar, node: ast.AST) -> Op:
     return convert_components(ctx, v, to, node) if same is not None and same[0] == types.float32 else v
 
 
-def _accepts_count(callee: Func, count: int) -> bool:
+def _accepts(callee: Func, count: int, named: Iterable[str]) -> bool:
+    """Whether a call with `count` arguments by position and these by name gives each parameter one."""
     parameters = callee.source.parameters
-    required = sum(p.default is inspect.Parameter.empty for p in parameters)
-    return required <= count <= len(parameters)
+    rest = {p.name: p.default is inspect.Parameter.empty for p in parameters[count:]}
+    return count <= len(parameters) and rest.keys() >= set(named) and not any(rest[n] for n in rest.keys() - named)
 
 
 def _type_name(v: Value) -> str:
@@ -337,7 +339,8 @@ def _write_back(ctx: Lowering, callee: Func, op: Op, specs: Sequence[Spec], node
     places = ctx.places.pop()
     for name, part in zip(names, parts[len(parts) - len(names) :], strict=True):
         variable = getattr(places[name], "name", None)
-        assert variable is None or ctx.bound[variable].is_slot, f"{variable} is referred to, but is no slot"
+        if variable is not None and not ctx.bound[variable].is_slot:
+            raise ctx.error(node, f"{callee.name}() changes '{variable}': call it by that name")
         places[name].write(ctx, part, node)
     return parts[0] if len(parts) > len(names) else Static(None)
 

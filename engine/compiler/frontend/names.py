@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.compiler import types
 from engine.compiler.function import Func
-from engine.compiler.library.registry import changed_arguments
+from engine.compiler.library.registry import Builtin, changed_arguments
 from engine.compiler.source import Source, statements
 
 
@@ -20,6 +20,14 @@ def reference_names(target: Any) -> list[str]:
     notes = target.overloads[-1].source.annotations
     names = [p.name if isinstance(notes.get(p.name), types.Reference) else "" for p in target.source.parameters]
     return names if any(names) else []
+
+
+def changed_parameters(target: Any) -> set[int | str]:
+    """Positions and names of the parameters that a call of `target` assigns: references, the state of `randf`."""
+    if isinstance(target, Builtin):
+        lists = [([p.name for p in f.parameters], f.updates) for f in target.overloads if f.updates]
+        return {key for names, updates in lists for position in updates for key in (position, names[position])}
+    return {key for position, name in enumerate(reference_names(target)) if name for key in (position, name)}
 
 
 @dataclass
@@ -37,10 +45,8 @@ class NameUse:
     @classmethod
     def of(cls, tree: ast.FunctionDef, source: Source | None = None) -> NameUse:
         use = cls()
-        if source is not None and Func.references_exist:
-            use._references(tree, source)
-        if source is not None and not changed_arguments().keys().isdisjoint(source.fn.__code__.co_names):
-            use._changes(tree)
+        if source is not None and _may_change_arguments(source):
+            use._changes(tree, source)
         for arg in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
             use.assigned[arg.arg] += 1
         for node in statements(tree.body):
@@ -60,29 +66,13 @@ class NameUse:
                     use._target(target)
         return use
 
-    def _references(self, tree: ast.FunctionDef, source: Source) -> None:
-        """Names that calls may assign through references."""
+    def _changes(self, tree: ast.FunctionDef, source: Source) -> None:
+        """Names that calls assign: through references, or as the state of a library function such as `randf(state)`."""
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Call):
-                continue
-            names = reference_names(_callee(node.func, source))
-            given = dict(zip(names, node.args, strict=False))
-            given |= {k.arg: k.value for k in node.keywords if k.arg in names}
-            for name, value in given.items():
-                while name and isinstance(value, ast.Attribute | ast.Subscript):
-                    value = value.value
-                if name and isinstance(value, ast.Name):
-                    self.assigned[value.id] += 1
-                    self.mutated.add(value.id)
-
-    def _changes(self, tree: ast.FunctionDef) -> None:
-        """Names that calls of library functions change, such as the state of `randf(state)`."""
-        for node in ast.walk(tree):
-            match node:
-                case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
-                    for position in changed_arguments().get(name, ()):
-                        if position < len(args):
-                            self._target(args[position])
+            if isinstance(node, ast.Call) and (changed := changed_parameters(_callee(node.func, source))):
+                for key, value in (*enumerate(node.args), *((k.arg, k.value) for k in node.keywords)):
+                    if key in changed:
+                        self._target(value)
 
     def _target(self, target: ast.expr) -> None:
         match target:
@@ -103,6 +93,16 @@ class NameUse:
         if plain == 0:
             return False  # a loop variable: each iteration binds it afresh
         return self.assigned[name] > 1 or (name in self.mutated and not by_reference)
+
+
+def _may_change_arguments(source: Source) -> bool:
+    """Whether a call that assigns an argument can be in there: a look at the names only, which takes no time."""
+    code = source.fn.__code__
+    if Func.references_exist or not changed_arguments().keys().isdisjoint(code.co_names):
+        return True
+    others = (source.fn.__globals__.get(name) for name in code.co_names)
+    return any(isinstance(value, Builtin) and value.name in changed_arguments()
+               for value in (*others, *source.captured.values()))  # fmt: skip
 
 
 def _callee(node: ast.expr, source: Source) -> Any:

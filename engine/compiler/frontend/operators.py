@@ -20,9 +20,10 @@ from engine.compiler.frontend.context import (
     static_type,
     type_of,
 )
-from engine.compiler.frontend.functions import call_library
+from engine.compiler.frontend.functions import call_function, call_library
 from engine.compiler.function import Func
 from engine.compiler.ir import Op, Region
+from engine.compiler.library.remainder import floor_divide
 
 OPERATORS: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -85,9 +86,23 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
     if name == "mod" and (same := types.components(x.type)) and same[0].is_float and x.type == y.type:
         return call_library(ctx, "mod", [x, y], node)
     if name == "floordiv" and (same := types.components(x.type)) and same[0].is_float and x.type == y.type:
-        quotient = elementwise(ctx, "div", x, y, node)
-        return ctx.emit("floor", quotient.type, quotient, node=node)
+        return floor_quotient(ctx, same[0], x, y, node)
     return elementwise(ctx, name, x, y, node)
+
+
+def floor_quotient(ctx: Lowering, dtype: types.Scalar, x: Op, y: Op, node: ast.AST) -> Value:
+    """`x // y` of floats, of aggregates by component."""
+    if isinstance(x.type, types.Scalar):
+        if dtype.bits > 16:
+            return call_function(ctx, floor_divide, [x, y], node)
+        wide = [ctx.emit("cast", types.float32, v, node=node) for v in (x, y)]
+        quotient = ctx.value(call_function(ctx, floor_divide, wide, node), node)
+        return ctx.emit("cast", dtype, quotient, node=node)
+    parts = []
+    for k in range(len(types.leaves(x.type))):
+        a, b = (ctx.emit("extract", dtype, v, node=node, index=k) for v in (x, y))
+        parts.append(ctx.value(floor_quotient(ctx, dtype, a, b, node), node))
+    return ctx.emit("make", x.type, *parts, node=node)
 
 
 # functions of users that give operators a meaning for structs

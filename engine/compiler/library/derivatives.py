@@ -1,8 +1,10 @@
 """Derivatives of library functions that the differentiator does not derive from their code.
 
 Those here split floats into bits, reduce arguments, or are polynomials fitted to a function: a derivative of the fit is
-less exact than the function's own derivative, and where bits are taken apart there is none. All other functions of the
-library are differentiated through their bodies. A gradient function takes the arguments, then the adjoints of results.
+less exact than the function's own derivative, and where bits are taken apart there is none. Decompositions iterate
+until nothing is left to do: on a diagonal matrix their code has no derivative, though they have one. All other
+functions of the library are differentiated through their bodies. A gradient function takes the arguments, then the
+adjoints of results.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.compiler.library import arc, error, exponential, linear, logarithm, power, remainder, trig
+from engine.compiler.library import arc, decompositions, error, exponential, linear, logarithm, power, remainder, trig
+from engine.compiler.library.decompositions import eig3, svd2, svd3
+from engine.compiler.library.matrices import diag, transpose
 from engine.compiler.library.primitives import floor, select, sqrt, trunc
-from engine.compiler.library.registry import BUILTINS
+from engine.compiler.library.registry import BUILTINS, library_function
 
 
 class Adjoint:
@@ -28,7 +32,8 @@ class Adjoint:
 
 
 adjoint: Any = Adjoint()
-SOURCES = (arc, error, exponential, linear, logarithm, power, remainder, trig)  # what registers the functions below
+# what registers the functions below
+SOURCES = (arc, decompositions, error, exponential, linear, logarithm, power, remainder, trig)
 sin, cos, exp, exp2, log, pow = (BUILTINS[name] for name in ("sin", "cos", "exp", "exp2", "log", "pow"))
 sinh, cosh, sincos, length = (BUILTINS[name] for name in ("sinh", "cosh", "sincos", "length"))
 cbrt, hypot = BUILTINS["cbrt"], BUILTINS["hypot"]
@@ -38,11 +43,12 @@ LN_2, LN_10 = 0.6931471805599453, 2.302585092994046
 
 
 def derivative(name: str) -> Callable[[Any], Any]:
-    """Registers the decorated function as the gradient of all implementations of `name`."""
+    """Registers the decorated function as the gradient of all implementations of `name` that return their results."""
 
     def register(gradient: Any) -> Any:
         for implementation in BUILTINS[name].overloads:
-            implementation.gradient = gradient
+            if not implementation.updates:  # those that do are made of the others
+                implementation.gradient = gradient
         return gradient
 
     return register
@@ -205,10 +211,53 @@ def mod_gradient(a, b, g):
     adjoint[b] -= g * floor(a / b)
 
 
-
-
 @derivative("length")
 def length_gradient(a, g):
     """The direction of a; 0 at the origin, where the length has no derivative."""
     n = length(a)
     adjoint[a] += a * select(n > 0.0, g / n, g * 0.0)
+
+
+# --- decompositions (Giles, "Collected matrix derivative results for forward and reverse mode", 2008) --------------
+
+
+@library_function
+def over_gaps(g, x):
+    """g[i, j] / (x[j] - x[i]), 0 where the two are equal: the axes of such a plane are free, and nothing is gained."""
+    out = type(g)()
+    for i in range(len(x)):
+        for j in range(len(x)):
+            gap = x[j] - x[i]
+            out[i, j] = select(gap != 0.0, g[i, j] / gap, g[i, j] * 0.0)
+    return out
+
+
+@derivative("eig3")
+def eig3_gradient(m, g_vectors, g_values):
+    """By the symmetric part of m: an eigenvector turns toward another as fast as their eigenvalues are near."""
+    v, d = eig3(m)
+    p = over_gaps(transpose(v) * g_vectors, d) + diag(g_values)
+    adjoint[m] += v * ((p + transpose(p)) * 0.5) * transpose(v)
+
+
+@library_function
+def singular_gradient(u, s, v, g_u, g_s, g_v):
+    """U [ F(UᵀŪ - ŪᵀU) S + S F(VᵀV̄ - V̄ᵀV) + S̄ ] Vᵀ with F[i, j] = 1 / (s[j]² - s[i]²)."""
+    square = type(s)()
+    for i in range(len(s)):
+        square[i] = s[i] * s[i]
+    a, b = transpose(u) * g_u, transpose(v) * g_v
+    left, right = over_gaps(a - transpose(a), square), over_gaps(b - transpose(b), square)
+    return u * (left * diag(s) + diag(s) * right + diag(g_s)) * transpose(v)
+
+
+@derivative("svd3")
+def svd3_gradient(m, g_u, g_s, g_v):
+    u, s, v = svd3(m)
+    adjoint[m] += singular_gradient(u, s, v, g_u, g_s, g_v)
+
+
+@derivative("svd2")
+def svd2_gradient(m, g_u, g_s, g_v):
+    u, s, v = svd2(m)
+    adjoint[m] += singular_gradient(u, s, v, g_u, g_s, g_v)

@@ -1,9 +1,21 @@
 """Exact remainders and rounding to whole numbers."""
 
 from engine.compiler.library.exponential import scale_f32, scale_f64
-from engine.compiler.library.primitives import absolute, bitcast, copysign, fma, select, select_max, select_min, trunc
-from engine.compiler.library.registry import builtin, library_function
+from engine.compiler.library.primitives import (
+    absolute,
+    bitcast,
+    copysign,
+    floor,
+    fma,
+    select,
+    select_max,
+    select_min,
+    trunc,
+)
+from engine.compiler.library.registry import builtin, library_function, name_of
 from engine.compiler.types import AnyFloat, AnyInt, float32, float64, int32, uint32, uint64
+
+fmod = name_of("fmod")
 
 
 @library_function
@@ -86,6 +98,23 @@ def mod_f64(x: float64, y: float64):
 def mod_int(x: AnyInt, y: AnyInt):
     """x - n y with n = floor(x / y); 0 for y = 0."""
     return x % y
+
+
+@library_function
+def floor_divide(x, y):
+    """floor(x / y) as Python's // has it: from the exact remainder, so that x = (x // y) y + x % y but for rounding.
+
+    x / y rounded may lie on the other side of a whole number: 1 // 0.1 is 9, though 1 / 0.1 rounds to 10. Where y is 0
+    it is what the division gives, NaN or infinite; an infinite x has no remainder and gives NaN.
+    """
+    r = fmod(x, y)
+    quotient = (x - r) / y
+    if r != 0.0 and (r < 0.0) != (y < 0.0):
+        quotient = quotient - 1.0
+    whole = floor(quotient)
+    whole = select(quotient - whole > 0.5, whole + 1.0, whole)  # the quotient is whole but for its own rounding
+    zero = copysign(whole * 0.0, x / y)
+    return select(y == 0.0, x / y, select(whole == 0.0, zero, whole))
 
 
 @builtin("frac")
