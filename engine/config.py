@@ -194,7 +194,8 @@ class Config:
     nvtx = Knob(_flag, False, "mark timed scopes as NVTX ranges (needs the nvtx package)")
     tape_limit = Knob(_integer(0, 1 << 50), 1 << 30, "bytes that one launch may record for gradients")
 
-    checked = Knob(_flag, False, "compile bounds and division checks into kernels", keyed=True)
+    checked = Knob(_flag, False, "check indices, and count divisions by zero, in kernels", keyed=True)
+    verify_fp = Knob(_flag, False, "check that what kernels store into arrays is finite", keyed=True)
     fma = Knob(_flag, True, "contract a*b+c to one rounding, the same way on every target", keyed=True)
     fast_math = Knob(_flag, False, "reassociate floating-point arithmetic: results then differ", keyed=True)
     lanes = Knob(_lane_count, 0, "SIMD lanes of the lanes shape; 0: as wide as the target", keyed=True)
@@ -211,7 +212,7 @@ class Config:
     kernel_cache_dir = Alias("cache_dir")
     optimization_level = Alias("opt_level")
     # Warp's knobs that have nothing to set here
-    quiet, verify_fp, verify_cuda, verify_autograd_array_access = (Inert(False) for _ in range(4))
+    quiet, verify_cuda, verify_autograd_array_access = (Inert(False) for _ in range(3))
     enable_cpu_blocks, legacy_scalar_return_types, legacy_cpu_linker = (Inert(False) for _ in range(3))
     use_precompiled_headers, print_launches, track_memory, lineinfo = (Inert(False) for _ in range(4))
     enable_backward, enable_vector_component_overwrites = (Inert(True) for _ in range(2))
@@ -283,6 +284,11 @@ class Config:
                 if knob.startup:
                     knob.__get__(self, type(self))
             self._frozen_by = reason
+
+    @property
+    def keeps_asserts(self) -> bool:
+        """Whether kernels keep their assert statements: in debug mode and in checked mode."""
+        return self.mode == "debug" or self.checked
 
     def cache_key(self) -> tuple[tuple[str, Any], ...]:
         """The keyed knobs and their values, in a fixed order: what makes the same kernel compile to other code."""

@@ -81,6 +81,42 @@ class LaunchError(Error, RuntimeError, TypeError, ValueError):
         super().__init__(f"launch of '{kernel}': argument '{argument}' expects {expected}, got {got}{tail}")
 
 
+class CheckError(LaunchError):
+    """A check in a kernel failed while it ran; see `engine.config.checked`.
+
+    `kernel` is its name, `filename` and `lineno` the place in its source, `argument` the array as the kernel calls it,
+    `index` and `extent` what did not fit along dimension `dim`, `thread` the index of the thread, `failed` how many
+    checks failed in all. Of all that failed, the first one of the lowest thread is reported.
+    """
+
+    def __init__(self, kernel: str, reason: str, *, filename: str = "", lineno: int = 0, thread: tuple[int, ...] = (),
+                 failed: int = 1, argument: str = "", index: int = 0, extent: int = 0, dim: int = 0):  # fmt: skip
+        self.kernel, self.reason, self.filename, self.lineno = kernel, reason, filename, lineno
+        self.thread, self.failed = thread, failed
+        self.argument, self.index, self.extent, self.dim = argument, index, extent, dim
+        self.expected, self.got, self.hint = "checks that hold", reason, ""
+        at = str(thread[0]) if len(thread) == 1 else str(thread)
+        more = f"; {failed} checks failed" if failed > 1 else ""
+        place = f"{os.path.basename(filename)}:{lineno}"
+        Exception.__init__(self, f"launch of '{kernel}': {place}: {reason} (thread {at}{more})")
+
+
+class BoundsError(CheckError, IndexError):
+    """A kernel used an index outside of an array, a vector or a matrix."""
+
+
+class AssertError(CheckError, AssertionError):
+    """An `assert` in a kernel does not hold."""
+
+
+class NotFiniteError(CheckError, FloatingPointError):
+    """A kernel stored a NaN or an infinity, which `engine.config.verify_fp` forbids."""
+
+
+class DivisionWarning(RuntimeWarning):
+    """A kernel divided integers by zero in checked mode; the results were 0."""
+
+
 class TapeError(Error, RuntimeError):
     """A tape was asked for something that it cannot do: second derivatives, a loss that nothing depends on."""
 

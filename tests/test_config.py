@@ -103,7 +103,7 @@ def test_the_cache_key_has_what_changes_code_and_nothing_else():
     with config.scope(threads=3, verbose=True, tape_limit=1):
         assert config.cache_key() == base
     other = {"checked": True, "fma": False, "fast_math": True, "lanes": 4, "opt_level": 1, "max_unroll": 3,
-             "mode": "debug", "shape": "lanes"}  # fmt: skip
+             "mode": "debug", "shape": "lanes", "verify_fp": True}  # fmt: skip
     assert set(other) == {name for name, _ in base}
     for name, value in other.items():
         with config.scope(**{name: value}):

@@ -705,5 +705,5 @@ HANDLERS: dict[str, Callable[[Reverse, Op], None]] = {
 }  # fmt: skip
 # ops that pass no gradient on
 PASSIVE = frozenset(
-    {"const", "tid", "address", "index", "local", "print", "local_pointer", "pointer_to_int", "int_to_pointer"}
+    {"const", "tid", "address", "index", "local", "print", "fault", "local_pointer", "pointer_to_int", "int_to_pointer"}
 )

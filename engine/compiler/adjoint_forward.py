@@ -122,7 +122,7 @@ class _Forward:
     def plain(self, op: Op) -> None:
         if op.kind == "index":
             return  # made by its loop
-        if op.kind == "print" and self.count_only:
+        if op.kind in ("print", "fault") and self.count_only:
             return  # it is said once, by the launch itself
         operands = tuple([self.values[v] for v in op.operands])
         if not self.effects and op.kind in ("store", "atomic"):

@@ -335,6 +335,16 @@ class Lanes(Thread):
         base = f"ptr {self.names[p]}" if self.stride(p) == 0 else f"<{self.width} x ptr> {self.vector(p)}"
         self.vectors[op] = self.value(f"getelementptr i8, {base}, <{self.width} x i64> {offsets}")
 
+    # faults
+
+    def fault(self, op: Op) -> None:
+        vectors = [self.vector(v) for v in op.operands]
+        lane, finish = memory.each_lane(self)
+        thread = self.value(f"add i64 %i, {lane}")
+        values = [self.lane(f"<{self.width} x i64>", vector, lane) for vector in vectors]
+        self.note_fault(op, thread, values)
+        finish()
+
     # slots
 
     def slot_place(self, slot: Op) -> str:
@@ -375,5 +385,5 @@ _VECTOR: dict[str, Callable[[Lanes, Op], None]] = {
 _LANES: dict[str, Callable[[Lanes, Op], None]] = {
     "slot": _L.slot, "get": _L.get, "set": _L.set, "local": memory.local, "local_load": memory.local_load,
     "local_store": memory.local_store, "load": memory.load, "store": memory.store, "atomic": memory.atomic,
-    "if": control.if_, "for": control.for_, "while": control.while_,
+    "fault": _L.fault, "if": control.if_, "for": control.for_, "while": control.while_,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.compiler import emit_ops
+from engine.compiler import emit_ops, faults
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import ELEMENTWISE
@@ -94,6 +94,7 @@ class Thread:
         self.texts: dict[str, str] = {}
         self.counter = 0
         self.labels = 0
+        self.sites: dict[Op, int] = {}  # of faults; filled by the first
         self.indices: dict[tuple[int, int], str] = {}  # (ndim, axis) → this thread's index
         # Unrolling by a run-time trip count triples the time to compile and is worth next to nothing here.
         self.once = self.node('!{!"llvm.loop.unroll.disable"}')
@@ -327,14 +328,26 @@ class Thread:
                 values.append(f"ptr {shown}")
             else:
                 values.append(f"{LLVM_TYPES[t.name]} {self.names[v]}")
-        if op.attrs["to"] == "stderr":
-            function, types, to = "dprintf", "i32, ptr, ...", "i32 2, "
-        else:
-            function, types, to = "printf", "ptr, ...", ""
-            self.declarations["fflush"] = "declare i32 @fflush(ptr)"
-        self.declarations[function] = f"declare i32 @{function}({types})"
-        arguments = ", ".join([f"{to}ptr {self.text(op.attrs['format'])}", *values])
-        self.value(f"call i32 ({types}) @{function}({arguments})")
+        self.declarations["fflush"] = "declare i32 @fflush(ptr)"
+        self.declarations["printf"] = "declare i32 @printf(ptr, ...)"
+        arguments = ", ".join([f"ptr {self.text(op.attrs['format'])}", *values])
+        self.value(f"call i32 (ptr, ...) @printf({arguments})")
+
+    # faults
+
+    def fault(self, op: Op) -> None:
+        self.note_fault(op, "%i", [self.names[v] for v in op.operands])
+
+    def note_fault(self, op: Op, thread: str, values: list[str]) -> None:
+        """One call for the thread whose index `thread` is; the numbers of a finding are filled up with zeros."""
+        if not self.sites:
+            self.declarations["note_fault"] = faults.NOTE_FAULT
+            self.sites = {site: k for k, site in enumerate(faults.sites(self.fn))}
+            self.entry.append(f"  %faults.at = getelementptr i8, ptr %params, i64 {faults.HEADER_OFFSET}")
+            self.entry.append("  %faults = load ptr, ptr %faults.at, align 8")
+        numbers = [str(faults.count_word(op)), str(faults.finding_word(op)), thread, str(self.sites[op]), *values]
+        numbers += ["0"] * (faults.VALUES - len(values))
+        self.lines.append(f"  call void @note_fault(ptr %faults, {', '.join(f'i64 {v}' for v in numbers)})")
 
     # memory
 
@@ -570,7 +583,7 @@ _STRUCTURE: dict[str, Callable[[Thread, Op], Any]] = {
     "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "slot": _T.slot,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
-    "while": _T.while_, "print": _T.print, "local_pointer": _T.local_pointer, "pointer_to_int": _T.pointer_to_int,
-    "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None,
+    "while": _T.while_, "print": _T.print, "fault": _T.fault, "local_pointer": _T.local_pointer,
+    "pointer_to_int": _T.pointer_to_int, "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None,
     "custom": lambda e, op: e.region(op.regions[0]), "condition": lambda e, op: None,
 }  # fmt: skip

@@ -194,7 +194,9 @@ STRUCTURAL: dict[str, str] = {
     "index": "the current value of the loop variable; first op of a for body",
     "while": "regions condition (ends with `condition`), body; attrs exit as in for",
     "condition": "truth value: last op of a while's condition region",
-    "print": "scalars; attrs format: a C format, to: stdout or stderr. Truth values are shown as True and False by %s",
+    "position": "one int32 per dimension; attrs shape: the place of these indices in row-major order, int32",
+    "fault": "int64 numbers; attrs check, file, function and what it is about: notes that a check failed (`faults`)",
+    "print": "scalars; attrs format: a C format. Truth values are shown as True and False by %s",
     "break": "leaves the innermost loop (HIR)",
     "continue": "next iteration of the innermost loop (HIR)",
     "return": "at most one value: leaves the function (before inlining)",
@@ -212,7 +214,7 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")
 COMPARISONS = frozenset(name for name, row in ELEMENTWISE.items() if row.result == "bool")
 EFFECTS = frozenset({
     "set", "local", "local_store", "store", "atomic", "if", "for", "while", "break", "continue", "return", "call",
-    "condition", "print",
+    "condition", "print", "fault",
 })  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The way from a typed function to machine code: a visible list of passes, then emission, the cache and the linker.
 
-    HIR → normalize → inline → scalarize → MIR → simplify → LLVM text → object code → address
+    HIR → guard → normalize → inline → scalarize → MIR → simplify → LLVM text → object code → address
 
 `compile_kernel` looks into the cache first; a hit runs no pass at all. Every level can be read afterwards from
 `Compiled.stages`, which computes what is missing.
@@ -23,8 +23,10 @@ from typing import Any
 from engine.compiler.cache import KernelCache, digest
 from engine.compiler.emit_lanes import emit_lanes
 from engine.compiler.emit_thread import ABI, Slot, abi, emit
+from engine.compiler.faults import sites
+from engine.compiler.guard import guard
 from engine.compiler.inline import inline, without_customs
-from engine.compiler.ir import Function, Pass
+from engine.compiler.ir import Function, Op, Pass
 from engine.compiler.normalize import normalize
 from engine.compiler.printer import print_function
 from engine.compiler.scalarize import scalarize
@@ -45,12 +47,15 @@ class Options:
     opt_level: int = 3
     dense: tuple[int, ...] = ()  # array parameters whose last dimension has no gaps (see `scalarize.dense_stride`)
     shape: str = "auto"  # "lanes", "thread", or the cost model's choice
+    checked: bool = False
+    verify_fp: bool = False
     lanes: int = 0  # threads per vector; 0: as many as the target has lanes of 32 bits
 
     @classmethod
     def from_config(cls, dense: tuple[int, ...] = (), shape: str = "auto") -> Options:
         """What `config` says, for a kernel that asks for `shape`."""
-        return cls(config.fma, config.opt_level, dense, config.shape if shape == "auto" else shape, config.lanes)
+        shape = config.shape if shape == "auto" else shape
+        return cls(config.fma, config.opt_level, dense, shape, config.checked, config.verify_fp, config.lanes)
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Stage:
 
 
 BUILT_IN = (
+    Stage("guard", lambda fn, options: guard(fn, options.checked, options.verify_fp), "hir"),
     Stage("normalize", lambda fn, options: normalize(fn), "hir"),
     Stage("inline", lambda fn, options: inline(fn), "hir"),
     Stage("scalarize", lambda fn, options: scalarize(fn, options.dense), "mir"),
@@ -123,6 +129,12 @@ class Compiled:
     stages: Stages
     times: dict[str, float] = field(default_factory=dict)  # seconds by stage; after a hit only "key" and "link"
     from_cache: bool = False
+    checks: bool = False  # whether it has checks, and needs a fault record
+
+    @property
+    def sites(self) -> list[Op]:
+        """The checks of the kernel, in the order that a fault record numbers them."""
+        return sites(self.stages.plain)
 
 
 class Stages(Mapping[str, Any]):
@@ -202,9 +214,9 @@ def function_digest(fn: Function) -> str:
 def compiler_version() -> str:
     """Hash of the compiler's own source: the HIR is in the key, so only what comes after it counts."""
     folder = Path(__file__).parent
-    names = ("types", "ops", "ir", "normalize", "inline", "scalarize", "simplify", "simplify_rules", "contract",
-             "emit_ops", "emit_thread", "uniform", "shape", "emit_lanes", "emit_lanes_memory", "emit_lanes_control",
-             "target_host", "pipeline")  # fmt: skip
+    names = ("types", "ops", "ir", "guard", "faults", "normalize", "inline", "scalarize", "simplify", "simplify_rules",
+             "contract", "emit_ops", "emit_thread", "uniform", "shape", "emit_lanes", "emit_lanes_memory",
+             "emit_lanes_control", "target_host", "pipeline")  # fmt: skip
     return digest(*[(folder / f"{name}.py").read_bytes() for name in names])
 
 
@@ -299,7 +311,7 @@ def _from_cache(
     (address,) = target.link(image, header["symbol"])
     times["link"] = time.perf_counter() - start
     stages = Stages(hir, name, target, options)
-    return Compiled(name, key, address, _abi_from_json(header["slots"]), stages, times, from_cache=True)
+    return Compiled(name, key, address, _abi_from_json(header["slots"]), stages, times, True, header["checks"])
 
 
 def _make(
@@ -321,13 +333,13 @@ def _link(
     clock = time.perf_counter()
     image = target.emit(text, options.opt_level)
     times["llvm"] = time.perf_counter() - clock
-    layout = abi(mir)
+    layout, checks = abi(mir), bool(sites(mir))
     if keep:
-        KernelCache().put(key, {"symbol": symbol, "slots": _abi_to_json(layout)}, image)
+        KernelCache().put(key, {"symbol": symbol, "slots": _abi_to_json(layout), "checks": checks}, image)
     clock = time.perf_counter()
     (address,) = target.link(image, symbol)
     times["link"] = time.perf_counter() - clock
-    return Compiled(mir.name, key, address, layout, stages, times)
+    return Compiled(mir.name, key, address, layout, stages, times, checks=checks)
 
 
 _TYPES = {repr(t): t for t in (*SCALARS, pointer)}

@@ -230,8 +230,16 @@ class _Scalarizer:
     def is_index(self, index: Op, k: int) -> Op:
         return self.emit("eq", bool_, (index, self.const(index.type, k)))  # type: ignore[arg-type]
 
-    def print(self, op: Op) -> None:
-        self.emit("print", void, tuple([self.one(v) for v in op.operands]), op.attrs)
+    def effect(self, op: Op) -> None:
+        """print and fault: scalars in, nothing out."""
+        self.emit(op.kind, void, tuple([self.one(v) for v in op.operands]), op.attrs)
+
+    def position(self, op: Op) -> Leaves:
+        place = self.one(op.operands[0])
+        for index, extent in zip(op.operands[1:], op.attrs["shape"][1:], strict=True):
+            row = self.emit("mul", int32, (place, self.const(int32, extent)))
+            place = self.emit("add", int32, (row, self.one(index)))
+        return [place]
 
     # locals
 
@@ -523,5 +531,6 @@ _HANDLERS: dict[
     "array_ptr": _S.array_ptr, "array_at": _S.array_at, "field": _S.field, "count": _S.count, "shape": _S.shape,
     "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "custom": _S.custom,
     "shadow": _S.shadow, "yield": _S.yields, "condition": _S.condition,
-    "print": _S.print, "break": _S.leave, "continue": _S.leave, "return": _S.leave,
+    "print": _S.effect, "fault": _S.effect, "position": _S.position, "break": _S.leave, "continue": _S.leave,
+    "return": _S.leave,
 }  # fmt: skip

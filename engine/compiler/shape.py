@@ -29,7 +29,7 @@ _THREAD_ONLY = {
     "int_to_pointer": "it takes addresses",
 }  # fmt: skip
 
-_FREE = frozenset({"const", "slot", "get", "index", "condition", "tid", "address"})
+_FREE = frozenset({"const", "slot", "get", "index", "condition", "tid", "address", "fault"})  # faults do not happen
 _SLOW = {"div": 5.0, "sqrt": 6.0, "floordiv": 12.0, "mod": 12.0}
 
 

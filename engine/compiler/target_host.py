@@ -39,7 +39,8 @@ define void @weft_call(ptr %range, ptr %params, i64 %begin, i64 %end) nounwind {
   ret void
 }}
 
-; block: range function, size, address of an i32 count or 0, unused (eight bytes each), then the parameters
+; block: range function, size, address of an i32 count or 0, address of the fault record or 0
+; (eight bytes each), then the parameters
 define void @weft_launch(ptr %block) nounwind {{
 entry:
   %range = load ptr, ptr %block

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engine.compiler.faults import CHECKS, VALUES
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import ATOMICS, ELEMENTWISE, STRUCTURAL
 from engine.compiler.printer import print_op
@@ -31,11 +32,11 @@ from engine.compiler.types import (
 from engine.errors import InternalError
 
 _HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view",
-                       "array_ptr", "array_at", "field", "count", "shape",
+                       "array_ptr", "array_at", "field", "count", "shape", "position",
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
     {"set", "local_store", "store", "if", "custom", "yield", "for", "while", "condition", "break", "continue", "return",
-     "print"}
+     "print", "fault"}
 )
 _BY_TYPES = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})  # whether they are right depends on types alone
 _REGION_COUNT = {"if": 2, "for": 1, "while": 2, "custom": 1}
@@ -306,6 +307,14 @@ class _Verifier:
         self.require(isinstance(op.attrs.get("format"), str), op, "has a format")
         self.require(all(isinstance(v.type, Scalar) for v in op.operands), op, "prints scalars")
 
+    def fault(self, op: Op) -> None:
+        self.require(op.attrs.get("check") in CHECKS, op, f"has a check among {', '.join(CHECKS)}")
+        self.require(len(op.operands) <= VALUES and all(_same(v.type, int64) for v in op.operands), op, "notes int64")
+
+    def position(self, op: Op) -> None:
+        fits = len(op.operands) == len(op.attrs.get("shape", ())) and all(_same(v.type, int32) for v in op.operands)
+        self.require(fits and _same(op.type, int32), op, "one int32 for each dimension")
+
     def branch(self, op: Op) -> None:
         self.require(_same(op.operands[0].type, bool_), op, "needs a bool")
 
@@ -341,7 +350,7 @@ _RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "view": _V.view,
     "field": _V.field, "count": _V.count, "shape": _V.shape, "call": _V.call, "if": _V.branch, "condition": _V.branch,
     "for": _V.loop, "while": _V.loop, "return": _V.returns, "address": _V.address,
-    "print": _V.print,
+    "print": _V.print, "fault": _V.fault, "position": _V.position,
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ class Program(Protocol):
     """A compiled kernel that is loaded on a device. `block` is what `packer` makes of a launch's arguments."""
 
     entry: int  # what the launch block's header calls the kernel by
+    record: int  # address of its fault record, 0 for a kernel without checks
 
     def run(self, block: bytes, size: int) -> None:
         """Run `size` > 0 threads now."""

@@ -13,7 +13,8 @@ import numpy as np
 from engine.compiler import types
 from engine.config import config
 from engine.context import memory
-from engine.context.device import register_device
+from engine.context.checks import CheckedProgram, FaultRecord
+from engine.context.device import Program, register_device
 from engine.context.packer import HEADER_BYTES
 from engine.context.threads import CHUNK_MULTIPLE, MAX_WORKERS, chunk_size, pool
 
@@ -34,6 +35,8 @@ class CpuProgram:
 
     The choice never shows in the results: what a thread computes does not depend on who runs it.
     """
+
+    record = 0
 
     def __init__(self, entry: int, native: Any):
         self.entry = entry
@@ -138,12 +141,13 @@ class CpuDevice:
                dtype: np.dtype) -> np.ndarray:  # fmt: skip
         return memory.host_window(block, ptr, shape, strides, dtype)
 
-    def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, CpuProgram]:
+    def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, Program]:
         config.freeze("the first use of device 'cpu'")
         from engine.compiler.target_host import host_target  # needs LLVM, which only a launch does
 
         compiled = kernel.compile(arg_types, host_target(), dense)
-        return compiled, CpuProgram(compiled.address, host_target())
+        program = CpuProgram(compiled.address, host_target())
+        return compiled, CheckedProgram(program, compiled, FaultRecord()) if compiled.checks else program
 
     def synchronize(self) -> None:
         pass

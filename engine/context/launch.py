@@ -77,7 +77,8 @@ class Launcher:
             type(arg) if isinstance(wanted, types.Generic) and not isinstance(kind, types.Array | types.Table) else None
             for (_, wanted), kind, arg in zip(kernel.params, arg_types, args, strict=True)
         ]
-        self.pack = make_packer(arg_types, exact, dense, self.compiled.abi.slots, device, self.program.entry)
+        self.pack = make_packer(arg_types, exact, dense, self.compiled.abi.slots, device, self.program.entry,
+                                self.program.record)  # fmt: skip
 
 
 @overload

@@ -1,7 +1,8 @@
 """From Python arguments to the launch block of a kernel: one generated function per kernel, argument types and device.
 
-    header    entry address of the kernel, number of threads, address of an int32 count or 0, unused   (4 x int64)
-    dims      extents of the grid                                                                       (4 x int64)
+    header    entry address of the kernel, number of threads, address of an int32 count or 0, address of the
+              fault record (`compiler.faults`) or 0                                                (4 x int64)
+    dims      extents of the grid                                                                  (4 x int64)
     slots     8 bytes for each scalar or pointer that the kernel uses (`compiled.abi.slots`)
 
 The kernel's parameters begin at the dims. For `saxpy(x: array(dtype=float), y: array(dtype=float), a: float)` the
@@ -11,7 +12,7 @@ generated function reads
         (a0, a1, a2,) = args
         if a0.ir_type is not T0 or a0.device is not device or a0.strides[-1] != 4: raise Mismatch
         if a1.ir_type is not T1 or a1.device is not device or a1.strides[-1] != 4: raise Mismatch
-        return block(entry, size, count, 0, d0, d1, d2, d3, a0.ptr, a1.ptr, a2)
+        return block(entry, size, count, record, d0, d1, d2, d3, a0.ptr, a1.ptr, a2)
 
 where `block` is `struct.Struct(...).pack`, which also refuses an integer out of range or a float for an integer. Any
 refusal only says that something is wrong; `arguments.check` then finds out what, in the user's words.
@@ -48,15 +49,17 @@ REFUSALS = (Mismatch, struct.error, TypeError, ValueError, AttributeError, Overf
 
 def make_packer(
     arg_types: Sequence[types.Type], exact: Sequence[Any], dense: Sequence[int], slots: Sequence[Any], device: Any,
-    entry: int,
+    entry: int, record: int = 0,
 ) -> Pack:  # fmt: skip
     """The function that checks and packs arguments of these types for the kernel whose code starts at `entry`.
 
     `exact[i]` is the Python class that argument i must have, or None: a scalar of a generic parameter, where an int and
-    a float lead to different code. `dense` are the arrays whose last stride is a constant of the code.
+    a float lead to different code. `dense` are the arrays whose last stride is a constant of the code. `record` is the
+    address of the fault record of a kernel with checks.
     """
     names = [f"a{i}" for i in range(len(arg_types))]
-    scope: dict[str, Any] = {"Mismatch": Mismatch, "device": device, "entry": entry, "flatten": arguments.leaf_values}
+    scope: dict[str, Any] = {"Mismatch": Mismatch, "device": device, "entry": entry, "record": record,
+                             "flatten": arguments.leaf_values}
     lines = [f"    ({', '.join(names)},) = args"] if names else ["    if args: raise Mismatch"]
     wanted: list[dict[Any, int]] = [{} for _ in arg_types]  # per parameter: path → number of the leaf in it
     for i, arg_type in enumerate(arg_types):
@@ -65,7 +68,7 @@ def make_packer(
         lines += [f"    {line}" for line in _checks(i, arg_type, exact[i], i in dense, bool(used), scope)]
     values = [_value(slot, arg_types[slot.param], wanted[slot.param]) for slot in slots]
     scope["block"] = block_format(slots).pack
-    lines.append(f"    return block({', '.join(['entry, size, count, 0, d0, d1, d2, d3', *values])})")
+    lines.append(f"    return block({', '.join(['entry, size, count, record, d0, d1, d2, d3', *values])})")
     source = "\n".join(["def pack(size, count, d0, d1, d2, d3, args):", *lines])
     exec(compile(source, "<launch packer>", "exec"), scope)
     pack: Pack = scope["pack"]

@@ -11,7 +11,7 @@ from engine.compiler.ops import ELEMENTWISE, STRUCTURAL
 OUTSIDE_OF_FLOW = {
     "param", "make", "extract", "insert", "extract_at", "insert_at", "slot", "get", "set", "subarray", "field", "count",
     "shape", "call", "for", "while", "condition", "break", "continue", "return", "shadow", "view", "local_view",
-    "array_ptr", "array_at",
+    "array_ptr", "array_at", "position",
 }  # fmt: skip
 
 

@@ -158,7 +158,7 @@ def test_folding_agrees_with_machine_code(t: T.Scalar) -> None:
 def test_tables_are_exhaustive() -> None:
     assert set(emit_ops.TABLE) == set(ELEMENTWISE)
     hir_only = {"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view",
-                "array_ptr", "array_at", "field", "count", "shape", "call",
+                "array_ptr", "array_at", "field", "count", "shape", "position", "call",
                 "break", "continue", "return", "param"}  # fmt: skip
     in_gradients_only = {"shadow", "yield"}
     mir_only = {"address", "local_pointer", "pointer_to_int", "int_to_pointer"}

@@ -173,7 +173,7 @@ def test_user_pass(cache: KernelCache) -> None:
             register_ir_pass("other", double, after="nowhere")
     finally:
         unregister_ir_pass("double")
-    assert [stage.name for stage in pipeline.passes] == ["normalize", "inline", "scalarize", "simplify"]
+    assert [stage.name for stage in pipeline.passes] == ["guard", "normalize", "inline", "scalarize", "simplify"]
 
 
 def test_a_pass_that_breaks_the_rules_is_named_by_the_verifier() -> None:

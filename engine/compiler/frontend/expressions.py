@@ -220,12 +220,5 @@ def local_index(ctx: Lowering, t: types.LocalArray, indices: Sequence[Value], no
     for index, extent in zip(indices, t.shape, strict=True):
         if isinstance(index, Static) and not 0 <= index.value < extent:
             raise ctx.error(node, f"index {index.value} is outside the local array, whose extent is {extent}")
-    flat: Op | None = None
-    for index, extent in zip(indices, t.shape, strict=True):
-        step = to_int32(ctx, ctx.value(index, node, types.int32), node)
-        if flat is not None:
-            flat = ctx.emit("mul", types.int32, flat, ctx.const(extent, types.int32, node), node=node)
-            step = ctx.emit("add", types.int32, flat, step, node=node)
-        flat = step
-    assert flat is not None
-    return flat
+    each = [to_int32(ctx, ctx.value(index, node, types.int32), node) for index in indices]
+    return each[0] if len(each) == 1 else ctx.emit("position", types.int32, *each, node=node, shape=t.shape)

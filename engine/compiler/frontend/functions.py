@@ -26,6 +26,7 @@ from engine.compiler.frontend.parts import to_array
 from engine.compiler.function import Func
 from engine.compiler.ir import Function, Op
 from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
+from engine.config import config
 from engine.errors import CompileError
 
 Spec = types.Type | Static  # what a parameter is specialised to: a type, or a value known while compiling
@@ -347,7 +348,8 @@ def _write_back(ctx: Lowering, callee: Func, op: Op, specs: Sequence[Spec], node
 
 def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) -> Function:
     """The HIR of `callee` for these parameter types; made once."""
-    key = tuple((type(s.value), s.value) if isinstance(s, Static) else s for s in specs)
+    knobs = config.max_unroll, config.keeps_asserts
+    key = (*knobs, *((type(s.value), s.value) if isinstance(s, Static) else s for s in specs))
     try:
         hash(key)
     except TypeError:

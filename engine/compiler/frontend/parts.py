@@ -99,9 +99,8 @@ def flat_index(ctx: Lowering, whole: types.Type, indices: list[Op], node: ast.AS
     if len(indices) == 1 and not isinstance(whole, types.Matrix):
         return indices[0]
     if isinstance(whole, types.Matrix) and len(indices) == 2:
-        row, col = (to_int32(ctx, i, node) for i in indices)
-        start = ctx.emit("mul", types.int32, row, ctx.const(whole.cols, types.int32, node), node=node)
-        return ctx.emit("add", types.int32, start, col, node=node)
+        both = [to_int32(ctx, i, node) for i in indices]
+        return ctx.emit("position", types.int32, *both, node=node, shape=(whole.rows, whole.cols))
     raise ctx.error(node, f"{whole!r} cannot be indexed with {len(indices)} indices at run time")
 
 

@@ -1,7 +1,7 @@
-"""print, printf, assert and the expect functions: lowered to `print` ops, which the C library's printf carries out.
+"""print, printf and the expect functions, lowered to `print` ops, and assert, lowered to a `fault` op.
 
-A `print` op has a C format and scalar operands. One statement is one call, so that lines of different threads do not
-mix; what a kernel has printed is flushed when a part of its grid is done.
+The C library's printf carries out a `print` op, which has a C format and scalar operands. One statement is one call, so
+that lines of different threads do not mix; what a kernel has printed is flushed when a part of its grid is done.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.compiler import types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, statement, static_type, type_of
@@ -70,7 +70,7 @@ def lower_printf(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], nod
     text = _CONVERSION.sub(convert, args[0].value)
     if left:
         raise ctx.error(node, f"printf(): {len(values)} values are given, the format prints {len(values) - len(left)}")
-    ctx.emit("print", types.void, *wide, node=node, format=text, to="stdout")
+    ctx.emit("print", types.void, *wide, node=node, format=text)
     return Static(None)
 
 
@@ -78,8 +78,8 @@ def _cast(ctx: Lowering, to: types.Scalar, value: Op, node: ast.AST) -> Op:
     return value if value.type == to else ctx.emit("cast", to, value, node=node)
 
 
-def _emit(ctx: Lowering, text: str, values: Sequence[Op], node: ast.AST, to: str = "stdout") -> None:
-    ctx.emit("print", types.void, *values, node=node, format=text, to=to)
+def _emit(ctx: Lowering, text: str, values: Sequence[Op], node: ast.AST) -> None:
+    ctx.emit("print", types.void, *values, node=node, format=text)
 
 
 def _shown(ctx: Lowering, value: Value, node: ast.AST) -> tuple[str, list[Op]]:
@@ -120,8 +120,8 @@ def _scalar(ctx: Lowering, op: Op, node: ast.AST) -> tuple[str, list[Op]]:
 
 @statement(ast.Assert)
 def lower_assert(ctx: Lowering, node: ast.Assert, rest: list[ast.stmt]) -> None:
-    """`assert`: kept in debug mode (`config.mode`) and in checked mode; says on stderr which one failed where."""
-    if config.mode != "debug" and not config.checked:
+    """`assert`: kept in debug and in checked mode (`config.keeps_asserts`); the launch raises when one failed."""
+    if not config.keeps_asserts:
         return
     condition = truth(ctx, ctx.expression(node.test), node.test)
     reason = ""
@@ -130,13 +130,17 @@ def lower_assert(ctx: Lowering, node: ast.Assert, rest: list[ast.stmt]) -> None:
         if not (isinstance(message, Static) and isinstance(message.value, str)):
             raise ctx.error(node.msg, "the message of an assert is a text that is known while compiling")
         reason = f", {message.value}"
-    place = f"{os.path.basename(ctx.source.filename)}:{node.lineno}: {ctx.source.name}"
-    text = f"Assertion failed: {place}: assert {ast.unparse(node.test)}{reason}\n"
-    _unless(ctx, condition, text, [], node, "stderr")
+    text = f"assert {ast.unparse(node.test)}{reason}"
+
+    def note() -> None:
+        ctx.emit("fault", types.void, node=node, check="assert", file=ctx.source.filename, function=ctx.source.name,
+                 text=text)  # fmt: skip
+
+    _unless(ctx, condition, note, node)
 
 
-def _unless(ctx: Lowering, condition: Value, text: str, shown: Sequence[Value], node: ast.AST, to: str) -> None:
-    """Prints `text` and the values when the condition does not hold."""
+def _unless(ctx: Lowering, condition: Value, otherwise: Callable[[], None], node: ast.AST) -> None:
+    """Does what `otherwise` lowers to when the condition does not hold."""
     if isinstance(condition, Static):
         if condition.value:
             return
@@ -144,9 +148,7 @@ def _unless(ctx: Lowering, condition: Value, text: str, shown: Sequence[Value], 
     assert isinstance(condition, Op)
     good, bad = Region(), Region()
     with ctx.inside(bad):
-        parts = [_shown(ctx, value, node) for value in shown]
-        text = text.replace("%", "%%") + "".join(f"\t{name} = {f}\n" for name, (f, _) in zip("ab", parts, strict=False))
-        _emit(ctx, text, [v for _, values in parts for v in values], node, to)
+        otherwise()
     ctx.emit("if", types.void, condition, node=node, regions=(good, bad))
 
 
@@ -168,16 +170,24 @@ def _two(ctx: Lowering, args: list[Value], name: str, node: ast.AST) -> tuple[Va
     return a_op, b_op
 
 
-def _failed(ctx: Lowering, name: str, node: ast.AST) -> str:
+def _expected(ctx: Lowering, name: str, condition: Value, a: Value, b: Value, node: ast.AST) -> None:
+    """Prints the place and both values when the condition does not hold."""
     where = f"{os.path.basename(ctx.source.filename)}:{getattr(node, 'lineno', 0)}"
-    return f"Error, {where}: {name}() failed in {ctx.source.name}\n"
+    text = f"Error, {where}: {name}() failed in {ctx.source.name}\n".replace("%", "%%")
+
+    def tell() -> None:
+        parts = [_shown(ctx, value, node) for value in (a, b)]
+        shown = "".join(f"\t{letter} = {f}\n" for letter, (f, _) in zip("ab", parts, strict=True))
+        _emit(ctx, text + shown, [v for _, values in parts for v in values], node)
+
+    _unless(ctx, condition, tell, node)
 
 
 @intrinsic("expect_eq")
 def lower_expect_eq(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     """Prints an error unless both values are equal."""
     a, b = _two(ctx, args, "expect_eq", node)
-    _unless(ctx, binary(ctx, "eq", a, b, node), _failed(ctx, "expect_eq", node), (a, b), node, "stdout")
+    _expected(ctx, "expect_eq", binary(ctx, "eq", a, b, node), a, b, node)
     return Static(None)
 
 
@@ -185,7 +195,7 @@ def lower_expect_eq(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], 
 def lower_expect_neq(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     """Prints an error unless the values differ."""
     a, b = _two(ctx, args, "expect_neq", node)
-    _unless(ctx, binary(ctx, "ne", a, b, node), _failed(ctx, "expect_neq", node), (a, b), node, "stdout")
+    _expected(ctx, "expect_neq", binary(ctx, "ne", a, b, node), a, b, node)
     return Static(None)
 
 
@@ -207,5 +217,5 @@ def lower_expect_near(ctx: Lowering, args: list[Value], kwargs: dict[str, Value]
         one = ctx.emit("le", types.bool_, distance, bound, node=node)
         result = one if result is None else ctx.emit("and", types.bool_, result, one, node=node)
     assert result is not None
-    _unless(ctx, result, _failed(ctx, "expect_near", node), (x, y), node, "stdout")
+    _expected(ctx, "expect_near", result, x, y, node)
     return Static(None)
