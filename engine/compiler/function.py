@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from engine.compiler import types
 from engine.compiler.ir import Function
@@ -85,6 +85,14 @@ def _annotation_text(note: Any) -> str:
         return repr(note)
 
 
+P, R = ParamSpec("P"), TypeVar("R")
+
+
+@overload
+def func(fn: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def func(*, name: str | None = None, module: Any = None,
+         inline: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]: ...  # fmt: skip
 def func(fn: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None,
          inline: bool = True) -> Any:  # fmt: skip
     """Decorator: makes a Python function callable from kernels (and from other funcs).

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.types import (
@@ -35,7 +35,14 @@ from engine.compiler.types import (
     void,
 )
 
-Bound = tuple[Op, Op | int]  # an index, and the extent that it must stay below
+
+class Bound(NamedTuple):
+    """An index, the extent that it must stay below, and whether negative ones count from the end."""
+
+    at: Op
+    extent: Op | int
+    wraps: bool = False
+
 
 
 def guard(fn: Function, checked: bool, finite: bool) -> Function:
@@ -127,9 +134,12 @@ class _Guard:
 
     def within(self, bound: Bound) -> Op:
         """Whether 0 <= index < extent: one comparison, since a negative index is a huge unsigned one."""
-        index, extent = bound
+        index, extent, wraps = bound
+        wide = self.emit("cast", uint64, index)
         limit = self.const(extent, uint64) if isinstance(extent, int) else self.emit("cast", uint64, extent)
-        return self.emit("lt", bool_, self.emit("cast", uint64, index), limit)
+        if wraps:  # -extent <= index < extent
+            wide, limit = self.emit("add", uint64, wide, limit), self.emit("add", uint64, limit, limit)
+        return self.emit("lt", bool_, wide, limit)
 
     def all_within(self, bounds: Sequence[Bound]) -> tuple[list[Op], Op]:
         """The checks of all dimensions, and whether they all hold."""
@@ -141,7 +151,7 @@ class _Guard:
 
     def name_the_first(self, bounds: Sequence[Bound], each: Sequence[Op], name: str) -> Region:
         """A region that notes the first dimension that is out of bounds."""
-        (index, extent), *rest = bounds
+        (index, extent, _), *rest = bounds
         dim = len(each) - len(bounds)
 
         def note() -> None:
@@ -158,7 +168,8 @@ class _Guard:
         """The first `count` indices of an access, with the extents of its array."""
         array = self.value(op.operands[0])
         return [
-            (self.index(v), self.emit("shape", int32, array, dim=d)) for d, v in enumerate(op.operands[1 : 1 + count])
+            Bound(self.index(v), self.emit("shape", int32, array, dim=d))
+            for d, v in enumerate(op.operands[1 : 1 + count])
         ]
 
     def index(self, index: Op) -> Op:
@@ -193,7 +204,7 @@ class _Guard:
         places: list[int] = []
         for d, kind in enumerate(op.attrs["dims"]):
             if kind == "i":
-                bounds.append((self.index(op.operands[1 + at]), self.emit("shape", int32, array, dim=d)))
+                bounds.append(Bound(self.index(op.operands[1 + at]), self.emit("shape", int32, array, dim=d)))
                 places.append(at)
             at += 1 if kind == "i" else 3
         if not bounds:
@@ -254,8 +265,10 @@ class _Guard:
             size = 1
             for extent in shape:
                 size *= extent
-            return [(self.index(index), size)]
-        return [(self.index(v), extent) for v, extent in zip(index.operands, index.attrs["shape"], strict=True)]
+            return [Bound(self.index(index), size)]
+        wraps = index.attrs.get("wraps", False)
+        extents = index.attrs["shape"]
+        return [Bound(self.index(v), extent, wraps) for v, extent in zip(index.operands, extents, strict=True)]
 
     # numbers
 

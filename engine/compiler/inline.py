@@ -6,12 +6,16 @@ are expanded from the outside in, so that each op of the result is made once, ho
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from typing import Any
 
-from engine.compiler.ir import Function, Op, Region
+from engine.compiler.ir import Function, Location, Op, Region
 from engine.compiler.normalize import normalize
 from engine.compiler.types import void
 from engine.errors import InternalError
+
+_LIBRARY = os.path.join(os.path.dirname(__file__), "library", "")  # its functions report failed checks at their call
 
 Values = dict[Op, Op]  # ops of one function as written → the values that stand for them in the result
 
@@ -24,14 +28,17 @@ def inline(fn: Function, customs: bool = True) -> Function:
     if not any(op.kind == "call" for op in fn.body.walk()):
         return fn
     out: list[Op] = []
-    _Inliner(customs).ops(fn.body.ops, {}, out, copy=False)
+    _Inliner(fn, customs).ops(fn.body.ops, {}, out, copy=False)
     return Function(fn.name, fn.params, Region(out), fn.result, fn.file, fn.line, fn.is_kernel)
 
 
 class _Inliner:
-    def __init__(self, customs: bool) -> None:
+    def __init__(self, fn: Function, customs: bool) -> None:
+        self.fn = fn
         self.normalized: dict[Function, Function] = {}
         self.open: list[Function] = []  # the calls around the current op
+        self.site: dict[str, Any] | None = None  # in a function of the library: where the user's code calls it
+        self.site_loc: Location | None = None
         self.custom = not customs  # whether functions with their own gradient are taken as any other here
 
     def ops(self, ops: list[Op], values: Values, out: list[Op], copy: bool) -> None:
@@ -48,6 +55,8 @@ class _Inliner:
                 out.append(self.structured(op, operands, values, copy))
             elif copy or operands != op.operands:
                 new = values[op] = Op(kind, op.type, operands, op.attrs, (), op.loc)
+                if kind == "fault" and self.site is not None:
+                    new.attrs, new.loc = {**op.attrs, **self.site}, self.site_loc
                 out.append(new)
             else:
                 out.append(op)
@@ -70,6 +79,10 @@ class _Inliner:
         callee = self.normalized.get(fn)
         if callee is None:
             callee = self.normalized[fn] = normalize(fn)
+        outer_site = self.site
+        if outer_site is None and fn.file.startswith(_LIBRARY):
+            caller = self.open[-1] if self.open else self.fn
+            self.site, self.site_loc = {"file": caller.file, "function": caller.name}, op.loc
         self.open.append(fn)
         inner = {p: values.get(v, v) for p, v in zip(callee.params, op.operands, strict=True)}
         if fn.gradient is not None and not self.custom:
@@ -81,6 +94,7 @@ class _Inliner:
             if result is not None:
                 values[op] = result
         self.open.pop()
+        self.site = outer_site
 
     def body(self, callee: Function, inner: Values, out: list[Op]) -> Op | None:
         """Appends the body of a function; its result."""

@@ -194,7 +194,7 @@ STRUCTURAL: dict[str, str] = {
     "index": "the current value of the loop variable; first op of a for body",
     "while": "regions condition (ends with `condition`), body; attrs exit as in for",
     "condition": "truth value: last op of a while's condition region",
-    "position": "one int32 per dimension; attrs shape: the place of these indices in row-major order, int32",
+    "position": "int32 indices: their place in row-major order; attrs shape, wraps: whether negative ones count back",
     "fault": "int64 numbers; attrs check, file, function and what it is about: notes that a check failed (`faults`)",
     "print": "scalars; attrs format: a C format. Truth values are shown as True and False by %s",
     "break": "leaves the innermost loop (HIR)",

@@ -235,10 +235,14 @@ class _Scalarizer:
         self.emit(op.kind, void, tuple([self.one(v) for v in op.operands]), op.attrs)
 
     def position(self, op: Op) -> Leaves:
-        place = self.one(op.operands[0])
-        for index, extent in zip(op.operands[1:], op.attrs["shape"][1:], strict=True):
-            row = self.emit("mul", int32, (place, self.const(int32, extent)))
-            place = self.emit("add", int32, (row, self.one(index)))
+        place: Op | None = None
+        for v, extent in zip(op.operands, op.attrs["shape"], strict=True):
+            index, size = self.one(v), self.const(int32, extent)
+            if op.attrs.get("wraps") and index.kind != "const":
+                negative = self.emit("lt", bool_, (index, self.const(int32, 0)))
+                index = self.emit("select", int32, (negative, self.emit("add", int32, (index, size)), index))
+            place = index if place is None else self.emit("add", int32, (self.emit("mul", int32, (place, size)), index))
+        assert place is not None
         return [place]
 
     # locals

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from engine.compiler import emit_lanes_memory as memory
 from engine.compiler.ir import Function, Op, Region
-from engine.compiler.types import LocalArray, Scalar
+from engine.compiler.types import LocalArray, Pointer, Scalar
 from engine.compiler.uniform import MAX_STRIDE, VARYING, Uniformity
 
 SHAPES = ("auto", "lanes", "thread")
@@ -51,6 +51,8 @@ def choose(fn: Function, wanted: str, width: int) -> Decision:
     for op in fn.body.walk():
         if op.kind in _THREAD_ONLY:
             return Decision("thread", 1, (_THREAD_ONLY[op.kind],))
+        if isinstance(op.type, Pointer) and op.kind in ("load", "local_load"):
+            return Decision("thread", 1, ("it takes arrays out of memory",))
         if isinstance(op.type, Scalar) and op.type.name == "bfloat16":
             return Decision("thread", 1, ("it computes in bfloat16",))
     if wanted != "auto":

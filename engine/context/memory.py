@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 ALIGNMENT = 64  # a cache line, and the widest vector register
+MOST = 2**62  # bytes that a size may have
 
 
 class Block:
@@ -27,6 +28,8 @@ class Block:
 def host_block(nbytes: int, zeroed: bool) -> Block:
     """`nbytes` of host memory on a 64-byte border; zeroed pages come from the system, so that they cost nothing yet."""
     make = np.zeros if zeroed else np.empty
+    if nbytes > MOST:  # NumPy, too, calls a size that it may still try a MemoryError
+        raise MemoryError(f"Unable to allocate {nbytes / 2**60:.3g} EiB for an array")
     raw = make(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return Block(raw.ctypes.data + start, nbytes, raw)

@@ -404,3 +404,66 @@ def test_check_errors_cross_processes():
     e = BoundsError("k", "index 4 is outside 'x'", argument="x", index=4, extent=3, thread=(1, 2), failed=2, lineno=3)
     other = pickle.loads(pickle.dumps(e))
     assert str(other) == str(e) and other.thread == (1, 2) and isinstance(other, CheckError)
+
+
+@k.kernel
+def from_the_end(x: k.array(dtype=float, ndim=2), out: k.array(dtype=float), i: int):
+    t = k.tid()
+    buffer = k.zeros(shape=(2, 3), dtype=float)
+    buffer[-1, -2] = 5.0
+    v = k.vec3(1.0, 2.0, 3.0)
+    m = k.matrix(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, shape=(2, 3))
+    x[-1, -t - 1 + 3] = 7.0
+    out[0] = x[-1, -2]
+    out[-9] = x[-2][-1]
+    out[2] = x[i, 0:2][1]
+    out[3] = buffer[1, 1]
+    out[4] = v[i]
+    out[5] = m[i, i]
+    v[i] = 9.0
+    out[6] = v[1]
+    m[i, 1] = 8.0
+    out[7] = m[0, 1]
+    k.atomic_add(out, -2, 3.0)
+    out[9] = m[i][i]
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_negative_indices_count_from_the_end(shape, checked):
+    """Where they are known while compiling, beside slices, and in vectors and matrices."""
+    with engine.config.scope(checked=checked, shape=shape):
+        x = engine.array(np.arange(12).reshape(4, 3), dtype=float)
+        out = engine.zeros(10, dtype=float)
+        engine.launch(from_the_end, 1, [x, out, -2])
+    assert out.numpy().tolist() == [10.0, 8.0, 7.0, 5.0, 2.0, 2.0, 9.0, 8.0, 3.0, 8.0]
+    assert x.numpy()[-1].tolist() == [9.0, 10.0, 7.0]
+
+
+def test_negative_components_are_checked_too(checked):
+    out = engine.zeros(16, dtype=float)
+    engine.launch(inner, 16, [out, -3, 0, 2])
+    with pytest.raises(BoundsError) as caught:
+        engine.launch(inner, 16, [out, -4, 0, 2])
+    assert (caught.value.index, caught.value.extent) == (-4, 3)
+
+
+@k.kernel
+def sliced_by(x: k.array(dtype=float), out: k.array(dtype=int), step: int):
+    out[k.tid()] = len(x[0:5:step])  # sliced
+
+
+@k.kernel
+def sought(x: k.array(dtype=float), out: k.array(dtype=int), end: int):
+    out[k.tid()] = k.lower_bound(x, 0, end, 100.0)  # sought
+
+
+def test_checks_inside_the_library_name_the_users_line(checked):
+    x, out = engine.zeros(8, dtype=float), engine.zeros(16, dtype=int)
+    with pytest.raises(AssertError, match="a slice has a step of zero") as caught:
+        engine.launch(sliced_by, 16, [x, out, 0])
+    assert caught.value.lineno == line_of("sliced") and caught.value.filename.endswith(HERE)
+    assert not out.numpy().any()
+    with pytest.raises(BoundsError) as caught:
+        engine.launch(sought, 16, [x, out, 100])
+    assert caught.value.lineno == line_of("sought") and caught.value.filename.endswith(HERE)

@@ -209,3 +209,29 @@ def test_patterns_are_annotations_only() -> None:
     assert t.matches(pattern, k.vec3.ir_type) and not t.matches(pattern, k.vec3d.ir_type)
     square = matrix(shape=(3, 3), dtype=Any).ir_type
     assert t.matches(square, k.mat33d.ir_type) and not t.matches(square, k.mat22.ir_type)
+
+
+def test_bfloat16_fields_keep_their_value():
+    @struct
+    class Halved:
+        a: k.bfloat16
+        b: k.float32
+
+    one = Halved()
+    assert one.a == 0.0
+    one.a, one.b = 3.5, 7.25
+    assert isinstance(one.a, k.bfloat16) and (one.a, one.b) == (3.5, 7.25)
+    assert Halved(a=k.bfloat16(-0.5)).a == -0.5
+
+
+def test_a_number_is_no_vector():
+    @struct
+    class Moved:
+        v: k.vec3
+        q: k.quat
+
+    one = Moved()
+    one.v = (1.0, 2.0, 3.0)
+    for name in ("v", "q"):
+        with pytest.raises(TypeError, match=f"Moved.{name} takes .*, got the number 2"):
+            setattr(one, name, 2.0)

@@ -113,7 +113,7 @@ def row_of(tests_dir: str, name: str, expected: int, timeout: float) -> dict[str
         return row
     command = [sys.executable, os.path.abspath(__file__), "--tests", tests_dir, "--one", file]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(tests_dir))
     except subprocess.TimeoutExpired:
         return {**row, "import_error": f"no answer in {timeout:g} s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -121,6 +121,13 @@ def row_of(tests_dir: str, name: str, expected: int, timeout: float) -> dict[str
         return {**row, "import_error": f"process ended with {done.returncode}: {done.stderr.strip()[-200:]}"}
     found = {**json.loads(lines[-1][7:]), "file": name}
     return {**found, "fail": expected} if found["import_error"] else found
+
+
+def environment(tests_dir: str) -> dict[str, str]:
+    """Variables for the child process, so that processes which a test starts find the engine as `warp`, too."""
+    folders = [HERE / "subprocesses", HERE, HERE.parents[1], os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(str(folder) for folder in folders if folder)
+    return {**os.environ, "PYTHONPATH": path, "WARP_TESTS": os.path.abspath(tests_dir)}
 
 
 def main() -> None:

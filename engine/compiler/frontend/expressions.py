@@ -12,6 +12,7 @@ from engine.compiler import types, values
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.parts import (
+    array_index,
     flat_index,
     indexed_part,
     named_part,
@@ -176,11 +177,11 @@ def subscript(ctx: Lowering, base: Value, given: Sequence[Index], node: ast.AST)
         return _static_subscript(ctx, base, indices, known, node)
     t = base.type
     if isinstance(t, types.Array):
-        ints = [ctx.value(i, node, types.int32) for i in indices]
+        if len(indices) > t.ndim:
+            raise ctx.error(node, f"{t!r} has {t.ndim} dimensions, {len(indices)} indices are given")
+        ints = [array_index(ctx, base, d, i, node) for d, i in enumerate(indices)]
         if len(ints) == t.ndim:
             return ctx.emit("load", t.dtype, base, *ints, node=node)
-        if len(ints) > t.ndim:
-            raise ctx.error(node, f"{t!r} has {t.ndim} dimensions, {len(ints)} indices are given")
         view = type(t)(t.dtype, t.ndim - len(ints), t.layout)
         return ctx.emit("subarray", view, base, *ints, node=node)
     if isinstance(t, types.LocalArray):
@@ -193,7 +194,7 @@ def subscript(ctx: Lowering, base: Value, given: Sequence[Index], node: ast.AST)
     ops = [ctx.value(i, node, types.int32) for i in indices]
     if isinstance(t, types.Matrix) and len(ops) == 1:
         return read_row_at(ctx, base, to_int32(ctx, ops[0], node), node)
-    at = to_int32(ctx, flat_index(ctx, t, ops, node), node)
+    at = flat_index(ctx, t, ops, node)
     return ctx.emit("extract_at", same[0], base, at, node=node)
 
 
@@ -218,7 +219,11 @@ def local_index(ctx: Lowering, t: types.LocalArray, indices: Sequence[Value], no
     if len(indices) != len(t.shape):
         raise ctx.error(node, f"a local array of {len(t.shape)} dimensions is indexed with {len(indices)} indices")
     for index, extent in zip(indices, t.shape, strict=True):
-        if isinstance(index, Static) and not 0 <= index.value < extent:
+        if isinstance(index, Static) and not -extent <= index.value < extent:
             raise ctx.error(node, f"index {index.value} is outside the local array, whose extent is {extent}")
-    each = [to_int32(ctx, ctx.value(index, node, types.int32), node) for index in indices]
+    counted = [
+        Static(index.value % extent) if isinstance(index, Static) else index
+        for index, extent in zip(indices, t.shape, strict=True)
+    ]
+    each = [to_int32(ctx, ctx.value(index, node, types.int32), node) for index in counted]
     return each[0] if len(each) == 1 else ctx.emit("position", types.int32, *each, node=node, shape=t.shape)

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.compiler import ops, types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
-from engine.compiler.frontend.parts import to_int32
+from engine.compiler.frontend.parts import array_index, to_int32
 from engine.compiler.ir import Op
 from engine.compiler.values import matrix, quaternion, transformation, value_class, vector
 
@@ -182,7 +182,7 @@ def _atomic(name: str) -> Lower:
             raise ctx.error(
                 node, f"atomic_{name}() takes the array, {t.ndim} indices and {extra} value{'s' * (extra > 1)}"
             )
-        indices = [ctx.value(a, node, types.int32) for a in args[1 : 1 + t.ndim]]
+        indices = [array_index(ctx, array, d, a, node) for d, a in enumerate(args[1 : 1 + t.ndim])]
         same = types.components(t.dtype)
         if same is None:
             raise ctx.error(node, f"atomic_{name}() does not work on {t.dtype!r}")

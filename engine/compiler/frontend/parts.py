@@ -95,13 +95,23 @@ def replace_part(ctx: Lowering, whole: Op, part: Part, value: Op, node: ast.AST)
 
 
 def flat_index(ctx: Lowering, whole: types.Type, indices: list[Op], node: ast.AST) -> Op:
-    """The position of one scalar component at run-time indices."""
-    if len(indices) == 1 and not isinstance(whole, types.Matrix):
-        return indices[0]
-    if isinstance(whole, types.Matrix) and len(indices) == 2:
-        both = [to_int32(ctx, i, node) for i in indices]
-        return ctx.emit("position", types.int32, *both, node=node, shape=(whole.rows, whole.cols))
+    """The position of one scalar component at run-time indices; negative ones count from the end."""
+    same = types.components(whole)
+    assert same is not None
+    shape = (whole.rows, whole.cols) if isinstance(whole, types.Matrix) else (same[1],)
+    if len(indices) == len(shape):
+        each = [to_int32(ctx, i, node) for i in indices]
+        return ctx.emit("position", types.int32, *each, node=node, shape=shape, wraps=True)
     raise ctx.error(node, f"{whole!r} cannot be indexed with {len(indices)} indices at run time")
+
+
+def array_index(ctx: Lowering, array: Op, dim: int, index: Value, node: ast.AST) -> Op:
+    """An index into an array. A negative one that is known while compiling counts from the end; at run time that would
+    cost every access."""
+    if isinstance(index, Static) and isinstance(index.value, int) and index.value < 0:
+        extent = ctx.emit("shape", types.int32, array, node=node, dim=dim)
+        return ctx.emit("add", types.int32, extent, ctx.const(index.value, types.int32, node), node=node)
+    return ctx.value(index, node, types.int32)
 
 
 def to_array(ctx: Lowering, local: Op, node: ast.AST) -> Op:

@@ -9,7 +9,15 @@ from typing import Protocol
 from engine.compiler import types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
 from engine.compiler.frontend.expressions import attribute, is_element, is_full_index, local_index, subscript
-from engine.compiler.frontend.parts import Part, flat_index, indexed_part, named_part, read_part, replace_part
+from engine.compiler.frontend.parts import (
+    Part,
+    array_index,
+    flat_index,
+    indexed_part,
+    named_part,
+    read_part,
+    replace_part,
+)
 from engine.compiler.frontend.slices import Index, Picks, Range, gather, indices_of, picks
 from engine.compiler.ir import Op
 
@@ -254,7 +262,7 @@ def _element(ctx: Lowering, base: Value, given: list[Index], node: ast.Subscript
     t = type_of(base)
     indices = [i for i in given if not isinstance(i, Range)]
     if isinstance(base, Op) and isinstance(t, types.Array) and is_full_index(t, given):
-        return ElementPlace(base, [ctx.value(i, node, types.int32) for i in indices], t.dtype)
+        return ElementPlace(base, [array_index(ctx, base, d, i, node) for d, i in enumerate(indices)], t.dtype)
     if isinstance(base, Op) and isinstance(t, types.LocalArray) and is_element(t, given):
         return LocalPlace(base, local_index(ctx, t, indices, node), t.dtype)
     return subscript(ctx, base, given, node)

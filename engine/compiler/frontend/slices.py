@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.compiler import types
 from engine.compiler.frontend.context import HOOKS, Lowering, Several, Static, Value, type_of
-from engine.compiler.frontend.parts import flat_index, read_row_at, to_int32
+from engine.compiler.frontend.parts import array_index, flat_index, read_row_at, to_int32
 from engine.compiler.ir import Op
 from engine.compiler.library import slicing
 from engine.compiler.library.registry import LibraryFunction
@@ -170,10 +170,21 @@ def view(ctx: Lowering, array: Op, t: types.Array, indices: Sequence[Index], nod
             operands += _extent_of(ctx, array, d, index, node)
             dims += "r"
         else:
-            operands.append(to_int32(ctx, ctx.value(index, node, types.int32), node))
+            operands.append(_counted(ctx, array, d, index, node))
             dims += "i"
     made = types.Array(t.dtype, dims.count("r"), t.layout)
     return ctx.emit("view", made, array, *operands, node=node, dims=dims)
+
+
+def _counted(ctx: Lowering, array: Op, dim: int, index: Value, node: ast.AST) -> Op:
+    """An index beside slices: negative ones count from the end, as the bounds of the slices do."""
+    at = to_int32(ctx, array_index(ctx, array, dim, index, node), node)
+    if isinstance(index, Static):
+        return at
+    extent = ctx.emit("shape", types.int32, array, node=node, dim=dim)
+    from_end = ctx.emit("add", types.int32, at, extent, node=node)
+    negative = ctx.emit("lt", types.bool_, at, ctx.const(0, types.int32, node), node=node)
+    return ctx.emit("select", types.int32, negative, from_end, at, node=node)
 
 
 def _extent_of(ctx: Lowering, array: Op, dim: int, index: Range, node: ast.AST) -> list[Op]:

@@ -55,6 +55,12 @@ def smoothstep(edge0: AnyFloat, edge1: AnyFloat, x: AnyFloat):
     return t * t * (3.0 - 2.0 * t)
 
 
+@builtin("div_approx")
+def div_approx(a, b: AnyFloat):
+    """a / b. The quotient is correctly rounded here; Warp's may be off by two units in the last place."""
+    return a / b
+
+
 @builtin("degrees")
 def degrees(x: AnyFloat):
     """Radians as degrees."""

@@ -33,6 +33,9 @@ def slice_end(extent: int, step: int) -> int:
 @library_function
 def slice_count(start: int, stop: int, step: int) -> int:
     """How many elements lie from start to stop; none for a step of zero."""
+    assert step != 0, "a slice has a step of zero"
     if step > 0:
         return maximum((stop - start + step - 1) // step, 0)
-    return maximum((start - stop - step - 1) // (-step), 0)
+    if step < 0:
+        return maximum((start - stop - step - 1) // (-step), 0)
+    return 0

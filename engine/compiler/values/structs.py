@@ -6,6 +6,8 @@ import inspect
 import sys
 from typing import Any, ClassVar
 
+import numpy as np
+
 from engine.compiler import types
 from engine.compiler.types import Scalar, Struct, Type
 from engine.compiler.values.base import Value, register, scalar_of
@@ -61,8 +63,13 @@ class StructValue:
 def zero(t: Type) -> Any:
     """The value of type `t` whose components are all zero; None for an array."""
     if isinstance(t, Scalar):
-        return scalar_of(t(0), t)
+        return _number(t, 0)
     return None if isinstance(t, types.Array) else value_class(t)()
+
+
+def _number(t: Scalar, item: Any) -> Any:
+    """`item` rounded to `t`, as users see it."""
+    return t(item) if t is types.bfloat16 else scalar_of(t(item), t)
 
 
 def convert(t: Type, item: Any, what: str) -> Any:
@@ -70,13 +77,15 @@ def convert(t: Type, item: Any, what: str) -> Any:
     if isinstance(t, Scalar):
         if not hasattr(item, "__float__") and not isinstance(item, int):
             raise TypeError(f"{what} takes {t}, got {item!r}")
-        return scalar_of(t(item), t)
+        return _number(t, item)
     if isinstance(t, types.Array):
         have = getattr(item, "ir_type", None)
         if item is not None and have != t and not (isinstance(have, types.Array) and types.matches(t, have)):
             raise TypeError(f"{what} takes {t}, got {have if isinstance(have, types.Type) else repr(item)}")
         return item
     cls = value_class(t)
+    if isinstance(item, int | float | np.generic):
+        raise TypeError(f"{what} takes {t}, got the number {item!r}")
     if isinstance(item, StructValue | Value) and item.ir_type != t:
         raise TypeError(f"{what} takes {t}, got {item.ir_type}")
     return item.__copy__() if isinstance(item, StructValue) else cls(item)
