@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import numpy as np
 
 from engine.compiler import types as _t
+from engine.compiler.lang import fixedarray
 from engine.compiler.types import AnyFloat as Float
 from engine.compiler.types import AnyInt as Int
 from engine.compiler.types import AnyScalar as Scalar
@@ -24,13 +25,17 @@ from engine.compiler.types import (
     uint32,
     uint64,
 )
-from engine.compiler.values import matrix, quaternion, transformation, vector
+from engine.compiler.values import StructValue, Value, matrix, quaternion, transformation, type_of, vector
+from engine.context.annotation import ArrayAnnotation, literal
 from engine.context.array import array
+from engine.context.array_indexed import indexedarray
+from engine.context.table import Table
 
 int_types = (int8, uint8, int16, uint16, int32, uint32, int64, uint64)
 float_types = (float16, float32, float64)
 scalar_types = (*int_types, *float_types)
 scalar_and_bool_types = (*scalar_types, bool_)
+HOLDERS = (Value, StructValue, array, indexedarray, fixedarray, Table)  # their instances are no types
 
 __all__ = [
     "Float", "Int", "Matrix", "Quaternion", "Scalar", "Transformation", "Vector", "array", "bool_",
@@ -69,7 +74,7 @@ class _Subscripted:
 
     def __getitem__(self, given: Any) -> Any:
         parts = given if isinstance(given, tuple) else (given,)
-        return self._make(*[get_args(p)[0] if get_origin(p) is Literal else p for p in parts])
+        return self._make(*map(literal, parts))
 
     def __repr__(self) -> str:
         return self.__name__
@@ -82,6 +87,12 @@ Transformation: Any = _Subscripted("Transformation", transformation)
 
 
 def _type(annotation: Any) -> _t.Type | None:
+    """The type that an annotation means, or None; objects that hold something are no types."""
+    return None if isinstance(annotation, HOLDERS) else _meant(annotation)
+
+
+def _meant(annotation: Any) -> _t.Type | None:
+    """The same, for `array(dtype=float)`, too, which is an array and an annotation."""
     try:
         return _t.of_annotation(annotation)
     except TypeError:
@@ -131,8 +142,11 @@ def type_is_struct(t: Any) -> bool:
 
 
 def type_is_array(t: Any) -> bool:
-    """Whether `t` is the annotation of an array."""
-    return isinstance(_type(t), _t.Array)
+    """Whether `t` is the annotation of an array, or a class of arrays."""
+    if isinstance(t, type) and issubclass(t, array | indexedarray | fixedarray):
+        return True
+    found = _type(t)
+    return isinstance(found, _t.Array) or isinstance(found, _t.Generic) and found.kind == "array"
 
 
 def type_is_tile(t: Any) -> bool:
@@ -151,10 +165,9 @@ def type_is_value(t: Any) -> bool:
 
 
 def _of(value: Any) -> _t.Type | None:
-    from engine.compiler.values import type_of
-
+    """The type of a value; None for a type, and for what is no value of the language."""
     try:
-        return type_of(value)
+        return None if isinstance(value, _t.Type | ArrayAnnotation) else type_of(value)
     except TypeError:
         return None
 
@@ -200,8 +213,8 @@ def is_struct(x: Any) -> bool:
 
 
 def is_array(x: Any) -> bool:
-    """Whether `x` is an array."""
-    return isinstance(_of(x), _t.Array)
+    """Whether `x` is an array, or the annotation of one that stands for it while a kernel is written."""
+    return isinstance(_of(x), _t.Array | _t.LocalArray) or isinstance(x, ArrayAnnotation)
 
 
 def is_tile(x: Any) -> bool:
@@ -221,13 +234,13 @@ def is_value(x: Any) -> bool:
 
 def types_equal(a: Any, b: Any) -> bool:
     """Whether two annotations mean the same type."""
-    found = _type(a)
-    return found is not None and found == _type(b)
+    found = _meant(a)
+    return found is not None and found == _meant(b)
 
 
 def type_repr(t: Any) -> str:
     """A type as users write it."""
-    found = _type(t)
+    found = _meant(t)
     return repr(t) if found is None else repr(found)
 
 

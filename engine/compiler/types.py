@@ -10,7 +10,8 @@ import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
@@ -519,6 +520,9 @@ def of_annotation(annotation: Any) -> Type:
         return Generic("tuple", of_annotation(get_args(annotation)[0]))
     if origin is tuple and get_args(annotation):
         return Tuple(tuple(map(of_annotation, get_args(annotation))))
+    if origin in (Union, UnionType):
+        raise TypeError(f"{annotation} is a choice, and a parameter of a kernel has one type; leave it open with Any, "
+                        "or write an overload for each")  # fmt: skip
     if origin is Annotated:
         return of_annotation(get_args(annotation)[0])
     if annotation is Callable or origin is Callable or getattr(annotation, "annotates_functions", False):

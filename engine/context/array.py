@@ -19,6 +19,7 @@ from engine.compiler import types
 from engine.context import array_foreign as foreign
 from engine.context import array_views as views
 from engine.context import dtypes, gradients
+from engine.context.annotation import ArrayAnnotation
 from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
 from engine.context.memory import ALIGNMENT, Block
@@ -54,6 +55,7 @@ class array(ArrayOperators):
     )  # fmt: skip
 
     makes_arrays = True  # in kernels, too: the front end knows the class by this
+    ir_class = types.Array
     dtype: Any
     element: types.Type
     ir_type: types.Array
@@ -102,10 +104,9 @@ class array(ArrayOperators):
         if ndim not in (None, self.ndim):
             raise ValueError(f"ndim={ndim} was asked for, but the data have {self.ndim} dimensions")
 
-    def __class_getitem__(cls, given: Any) -> array:
-        """`array[float]` is the annotation `array(dtype=float)`, `array[float, 2]` the one with two dimensions."""
-        dtype, ndim = given if isinstance(given, tuple) else (given, 1)
-        return cls(dtype=dtype, ndim=dtypes.literal(ndim))
+    def __class_getitem__(cls, given: Any) -> ArrayAnnotation:
+        """`array[float]` annotates what `array(dtype=float)` does, `array[float, 2]` the ones of two dimensions."""
+        return ArrayAnnotation.of(cls, given)
 
     # -- construction ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy as np
 from engine.compiler import types
 from engine.context import array_views as views
 from engine.context import dtypes, gradients
+from engine.context.annotation import ArrayAnnotation
 from engine.context.array import array
 from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
@@ -27,6 +28,8 @@ class indexedarray(ArrayOperators):
 
     Attributes: `data`, `indices`, `shape`, `dtype`, `device`, `ir_type`.
     """
+
+    ir_class = types.IndexedArray
 
     def __init__(self, data: array | None = None, indices: Sequence[Any] | None = None, dtype: Any = Any,
                  ndim: int | None = None, device: Any = None):  # fmt: skip
@@ -45,10 +48,9 @@ class indexedarray(ArrayOperators):
         self.shape = tuple(len(one) if one is not None else data.shape[d] for d, one in enumerate(lists))
         self.ir_type = dtypes.array_type(data.element, data.ndim, data.layout, types.IndexedArray)
 
-    def __class_getitem__(cls, given: Any) -> indexedarray:
-        """`indexedarray[float, 2]` is the annotation `indexedarray(dtype=float, ndim=2)`."""
-        dtype, ndim = given if isinstance(given, tuple) else (given, 1)
-        return cls(dtype=dtype, ndim=dtypes.literal(ndim))
+    def __class_getitem__(cls, given: Any) -> ArrayAnnotation:
+        """`indexedarray[float, 2]` annotates what `indexedarray(dtype=float, ndim=2)` does."""
+        return ArrayAnnotation.of(cls, given)
 
     # what a launch and a struct read, as of an array
     @property
@@ -199,8 +201,8 @@ class IndexedArrayOfRank:
     def __call__(self, data: Any = None, indices: Any = None, dtype: Any = Any, device: Any = None) -> indexedarray:
         return indexedarray(data, indices, dtype, self.ndim, None if device is None else get_device(device))
 
-    def __getitem__(self, dtype: Any) -> indexedarray:
-        return indexedarray(dtype=dtype, ndim=self.ndim)
+    def __getitem__(self, dtype: Any) -> ArrayAnnotation:
+        return ArrayAnnotation.of_rank(indexedarray, dtype, self.ndim)
 
 
 indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d = (IndexedArrayOfRank(n) for n in (1, 2, 3, 4))

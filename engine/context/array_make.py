@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine.context import dtypes
+from engine.context.annotation import ArrayAnnotation
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
 from engine.errors import ArgumentError
@@ -23,8 +24,8 @@ class ArrayOfRank:
     def __call__(self, data: Any = None, dtype: Any = Any, **options: Any) -> array:
         return array(data, dtype, ndim=self.ndim, **options)
 
-    def __getitem__(self, dtype: Any) -> array:
-        return array(dtype=dtype, ndim=self.ndim)
+    def __getitem__(self, dtype: Any) -> ArrayAnnotation:
+        return ArrayAnnotation.of_rank(array, dtype, self.ndim)
 
 
 array1d, array2d, array3d, array4d = (ArrayOfRank(ndim) for ndim in (1, 2, 3, 4))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import numpy as np
 
@@ -46,12 +46,6 @@ def resolve(dtype: Any) -> tuple[Any, types.Type]:
     if types.components(element) is None and not isinstance(element, types.Struct):
         raise TypeError(f"{element!r} cannot be an array element")
     return value_class(element), element
-
-
-def literal(value: Any) -> Any:
-    """`Literal[2]` as 2, anything else as it is."""
-    given = get_args(value) if get_origin(value) is Literal else ()
-    return given[0] if given else value
 
 
 def element_of(value: Any) -> Any:

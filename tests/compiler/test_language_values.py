@@ -258,6 +258,26 @@ def test_constructors_take_their_type_from_their_arguments():
     assert out.tolist() == [5.0, 0.0, 2.0, 1.0, 9.0, 5.0]
 
 
+mat32d = engine.types.matrix((3, 2), engine.float64)
+
+
+def test_constructors_may_repeat_their_size_and_nothing_else():
+    @k.kernel
+    def repeated(out: k.array(dtype=k.float64)):
+        m = mat32d(k.float64(2.0), shape=(3, 2))
+        out[0] = mat32d(m, shape=(3, 2))[2, 1] + k.vec3d(k.float64(1.0), length=3)[2]
+
+    (out,) = run(repeated, np.zeros(1))
+    assert out.tolist() == [3.0]
+
+    @k.kernel
+    def wrong(out: k.array(dtype=k.float64)):
+        out[0] = mat32d(out[0], shape=(2, 3))[0, 0]
+
+    with pytest.raises(CompileError, match=r"mat32d\(\) has shape \(3, 2\)"):
+        run(wrong, np.zeros(1))
+
+
 def test_map_takes_lambdas():
     a = context.array(np.array([1.0, 2.0], np.float32))
     expected = [3.0, np.sqrt(np.float32(2.0)) + np.float32(2.0)]
@@ -275,3 +295,59 @@ def test_native_functions_are_refused_where_they_are_used():
 
     with pytest.raises(CompileError, match="'native': device code is written in the kernel language only, not in C"):
         native(1.0)
+
+
+@k.func
+def first_above(n: int) -> int:
+    for v in (3, 5, 7):
+        if v > n:
+            return v
+    return -1
+
+
+@k.func
+def odd_up_to(n: int) -> int:
+    s = int(0)
+    for i in range(40):
+        if k.static(i % 2 == 0):
+            continue
+        if i > n:
+            break
+        s += i
+    return s
+
+
+@k.func
+def others(n: int) -> int:
+    s = int(0)
+    for v in (3, 5, 7):
+        if v == n:
+            continue
+        s += v
+        if s > n + 9:
+            break
+    else:
+        s += 100
+    return s
+
+
+@k.kernel
+def jump_out(out: k.array(dtype=int, ndim=2)):
+    n = k.tid()
+    out[n, 0], out[n, 1], out[n, 2] = first_above(n), odd_up_to(n), others(n)
+
+
+def test_loops_over_known_values_may_be_left():
+    """They are taken apart, `range` where static() asks for its variable: each iteration is code of its own."""
+    (out,) = run(jump_out, np.full((50, 3), -99, np.int32), dim=50)
+    assert out.tolist() == [[first_above(n), odd_up_to(n), others(n)] for n in range(50)]
+
+
+def test_static_does_not_take_a_long_loop_apart():
+    @k.kernel
+    def long(out: k.array(dtype=int)):
+        for i in range(100000):
+            out[0] += k.static(i)
+
+    with pytest.raises(CompileError, match=r"static\(i\) takes this loop apart, and 100000 .* more than 1024"):
+        run(long, np.zeros(1, np.int32))

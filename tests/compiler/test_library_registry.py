@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import engine
 from engine.compiler import lang as k
 from engine.compiler import types
 from engine.compiler.library.primitives import Primitive, bitcast, cast, clz, fma, popcount, select
@@ -49,6 +50,39 @@ def test_calls_in_python_scope() -> None:
         k.sin(k.vec3())
     with pytest.raises(TypeError, match=r"clamp takes no arguments \(top\)"):
         k.clamp(1.0, 0.0, top=3.0)
+
+
+def test_calls_by_name_in_python_scope() -> None:
+    p = k.vec3(1, 2, 3)
+    move = k.transform((1, 0, 0), (0, 0, 0, 1))
+    matrix = k.mat44(1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1)
+    assert k.transform_point(point=p, xform=move) == k.transform_point(mat=matrix, point=p) == k.vec3(2, 2, 3)
+    assert k.transform_point(xform=matrix, point=p) == k.vec3(2, 2, 3)  # the types say which is meant
+    state = k.rand_init(42)
+    assert k.curlnoise(xyz=p, state=state) == k.curlnoise(state, p) == k.curlnoise(state, p, np.uint32(1), 2.0, 0.5)
+    assert k.curlnoise(state, p, gain=0.25) == k.curlnoise(state, p, np.uint32(1), 2.0, 0.25)
+    with pytest.raises(TypeError, match=r"curlnoise takes no arguments \(state, nothing\)"):
+        k.curlnoise(state=state, nothing=p)
+
+
+def test_calls_by_name_in_kernels(device: str) -> None:
+    @k.kernel
+    def call(out: k.array(dtype=k.vec3)):
+        move = k.transform(k.vec3(1.0, 0.0, 0.0), k.quat_identity())
+        out[0] = k.transform_point(point=k.vec3(1.0, 2.0, 3.0), xform=move)
+        out[1] = k.transform_point(mat=k.identity(n=4, dtype=float), point=out[0])
+        out[2] = k.quat_rotate(vec=k.vec3(1.0, 2.0, 3.0), quat=k.quat_identity())
+
+    out = engine.zeros(3, dtype=k.vec3, device=device)
+    engine.launch(call, 1, [out], device=device)
+    assert out.numpy().tolist() == [[2, 2, 3], [2, 2, 3], [1, 2, 3]]
+
+    @k.kernel
+    def wrong(out: k.array(dtype=k.vec3)):
+        out[0] = k.quat_rotate(k.quat(), v=out[0])
+
+    with pytest.raises(engine.CompileError, match=r"quat_rotate\(\) does not take \(quat, v=vec3\)"):
+        engine.launch(wrong, 1, [out], device=device)
 
 
 def test_primitives_stand_for_rows_of_the_op_table() -> None:

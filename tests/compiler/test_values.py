@@ -84,11 +84,23 @@ def test_matrices_quaternions_and_transforms_are_built_as_in_kernels() -> None:
         (lambda: k.vec3i(1, 2, 3) * 0.5, TypeError, "unsupported operand|can't multiply"),
         (lambda: k.vec2().z, AttributeError, "no component 'z'"),
         (lambda: k.vec3()[3], IndexError, "out of bounds"),
+        (lambda: k.vec3()[None], KeyError, "Invalid key None, expected int or slice"),
+        (lambda: k.vec3().__setitem__("x", 1), KeyError, "Invalid key 'x', expected int or slice"),
+        (lambda: k.mat22()[None], KeyError, "Invalid key None, expected int or pair of ints"),
+        (lambda: k.mat22().__setitem__(None, 0), KeyError, "Invalid key None, expected int or pair of ints"),
+        (lambda: k.mat22().__setitem__((0, 1, 2), 0), KeyError, "expected one or two indices, got 3"),
+        (lambda: k.mat22()[..., 0], KeyError, "expected int or pair of ints"),
+        (lambda: matrix((2,), float), ValueError, r"exactly two dimensions, got 1 dimension in shape \(2,\)"),
     ],
 )
 def test_misuse_is_refused(build: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         build()
+
+
+def test_bytes_are_the_components_in_memory() -> None:
+    assert bytes(k.quatd(1, 2, 3, 4)) == np.arange(1.0, 5.0).tobytes()
+    assert bytes(k.vec3(1, 2, 3)) == np.array([1, 2, 3], np.float32).tobytes()
 
 
 def test_components_are_read_and_written() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import numpy as np
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Lowering, Static, Value, literal_fits, type_of, zero
+from engine.compiler.frontend.context import Lowering, Several, Static, Value, literal_fits, type_of, zero
 from engine.compiler.ir import Op
 
 
@@ -49,7 +50,7 @@ def construct(ctx: Lowering, t: types.Type, args: list[Value], kwargs: dict[str,
     if isinstance(t, types.Transform) and kwargs:
         args = [*args, *(kwargs.pop(name) for name in ("p", "q") if name in kwargs)]
     if kwargs:
-        raise ctx.error(node, f"{t!r}() has no parameter '{next(iter(kwargs))}'")
+        _check_size(ctx, t, kwargs, node)
     if not args:
         return zero(ctx, t, node)
     same = types.components(t)
@@ -70,6 +71,27 @@ def construct(ctx: Lowering, t: types.Type, args: list[Value], kwargs: dict[str,
             node, f"{t!r}() of vectors could mean rows or columns", "use matrix_from_rows or matrix_from_cols"
         )
     return ctx.emit("make", t, *flat, node=node)
+
+
+def _check_size(ctx: Lowering, t: types.Type, kwargs: dict[str, Value], node: ast.AST) -> None:
+    """`mat32(x, shape=(3, 2))`, `vec3(x, length=3)`: what the type says already may be repeated, and nothing else."""
+    own: dict[str, Any] = {}
+    if isinstance(t, types.Matrix):
+        own = {"shape": (t.rows, t.cols)}
+    elif isinstance(t, types.Vector):
+        own = {"length": t.length}
+    for name, given in kwargs.items():
+        if name not in own:
+            raise ctx.error(node, f"{t!r}() has no parameter '{name}'")
+        if known_value(given) != own[name]:
+            raise ctx.error(node, f"{t!r}() has {name} {own[name]}")
+
+
+def known_value(v: Value) -> Any:
+    """What is known of a value while compiling: itself, or None for one of run time, also within a tuple."""
+    if isinstance(v, Several):
+        return tuple(map(known_value, v.items))
+    return v.value if isinstance(v, Static) else None
 
 
 def _scalars(ctx: Lowering, t: types.Type, dtype: types.Scalar, a: Value, node: ast.AST) -> list[Op]:

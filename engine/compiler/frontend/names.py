@@ -69,7 +69,7 @@ class NameUse:
     def _changes(self, tree: ast.FunctionDef, source: Source) -> None:
         """Names that calls assign: through references, or as the state of a library function such as `randf(state)`."""
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and (changed := changed_parameters(_callee(node.func, source))):
+            if isinstance(node, ast.Call) and (changed := changed_parameters(callee_of(node.func, source))):
                 for key, value in (*enumerate(node.args), *((k.arg, k.value) for k in node.keywords)):
                     if key in changed:
                         self._target(value)
@@ -105,13 +105,13 @@ def _may_change_arguments(source: Source) -> bool:
                for value in (*others, *source.captured.values()))  # fmt: skip
 
 
-def _callee(node: ast.expr, source: Source) -> Any:
+def callee_of(node: ast.expr, source: Source) -> Any:
     """What a call calls, where that can be told before lowering; else None."""
     try:
         if isinstance(node, ast.Name):
             return source.lookup(node.id)
         if isinstance(node, ast.Attribute):
-            return getattr(_callee(node.value, source), node.attr, None)
+            return getattr(callee_of(node.value, source), node.attr, None)
     except KeyError:
         pass
     return None

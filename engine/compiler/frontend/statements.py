@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 
 from engine.compiler import types
 from engine.compiler.frontend.context import HOOKS, Binding, Lowering, Several, Static, Value, statement
+from engine.compiler.frontend.names import callee_of
 from engine.compiler.frontend.operators import OPERATORS, binary, truth, unary
 from engine.compiler.frontend.parts import unpacked
 from engine.compiler.frontend.places import ElementPlace, SlicePlace, place_of
 from engine.compiler.frontend.slices import count_of
 from engine.compiler.ir import Op, Region
 from engine.config import config
+
+MAX_STATIC_TRIPS = 1024  # of a loop that `static(…)` of its variable takes apart
 
 
 @statement(ast.Pass)
@@ -138,7 +140,7 @@ def merge(ctx: Lowering, outcomes: list[dict[str, Binding]]) -> dict[str, Bindin
 
 @statement(ast.While)
 def lower_while(ctx: Lowering, node: ast.While, rest: list[ast.stmt]) -> None:
-    finished = loop_flag(ctx, node)
+    finished = loop_flag(ctx, node, bool(node.orelse))
     test, body = Region(), Region()
     with ctx.inside(test):
         condition = truth(ctx, ctx.expression(node.test), node.test)
@@ -157,33 +159,83 @@ def lower_while(ctx: Lowering, node: ast.While, rest: list[ast.stmt]) -> None:
 @statement(ast.For)
 def lower_for(ctx: Lowering, node: ast.For, rest: list[ast.stmt]) -> None:
     bounds = range_bounds(ctx, node.iter)
-    values: Iterable[Value] | None = None
-    if bounds is None:
-        values = static_items(ctx, node.iter)
-    elif all(isinstance(b, Static) for b in bounds):
-        span = range(*(b.value for b in bounds if isinstance(b, Static)))
-        if len(span) <= config.max_unroll and not leaves_loop(node.body):
-            values = [Static(i) for i in span]
-    if values is not None:
-        if leaves_loop(node.body):
-            raise ctx.error(node, "a loop over values known while compiling cannot contain break, continue or return",
-                            "loop over range(…)")  # fmt: skip
+    values = items_to_unroll(ctx, node, bounds)
+    if values is None:
+        assert bounds is not None
+        finished = loop_flag(ctx, node, bool(node.orelse))
+        loop_over(ctx, node, bounds)
+        otherwise(ctx, node, finished)
+    elif leaves_loop(node.body):
+        unroll_with_jumps(ctx, node, values)
+    else:
         for value in values:
             assign(ctx, node.target, value, node.target)
             ctx.block(node.body)
             if ctx.terminated:
                 return
         ctx.block(node.orelse)
-        return
-    assert bounds is not None
-    finished = loop_flag(ctx, node)
-    loop_over(ctx, node, bounds)
+
+
+def items_to_unroll(ctx: Lowering, node: ast.For, bounds: tuple[Value, Value, Value] | None) -> list[Value] | None:
+    """The values of the loop variable where the loop is taken apart: as it must be, or is short. None at run time."""
+    if bounds is None:
+        return static_items(ctx, node.iter)
+    if not all(isinstance(b, Static) for b in bounds):
+        return None
+    span = range(*(b.value for b in bounds if isinstance(b, Static)))
+    if len(span) <= config.max_unroll and not leaves_loop(node.body):
+        return [Static(i) for i in span]
+    if isinstance(node.target, ast.Name) and used_by_static(ctx, node.body, node.target.id):
+        if len(span) > MAX_STATIC_TRIPS:
+            raise ctx.error(node, f"static({node.target.id}) takes this loop apart, and {len(span)} iterations are "
+                                  f"more than {MAX_STATIC_TRIPS}")  # fmt: skip
+        return [Static(i) for i in span]
+    return None
+
+
+def used_by_static(ctx: Lowering, body: list[ast.stmt], name: str) -> bool:
+    """Whether a `static(…)` in there is about the variable `name`."""
+    for node in (n for one in body for n in ast.walk(one)):
+        if isinstance(node, ast.Call) and getattr(callee_of(node.func, ctx.source), "intrinsic", None) == "static":
+            if any(isinstance(n, ast.Name) and n.id == name for a in node.args for n in ast.walk(a)):
+                return True
+    return False
+
+
+def unroll_with_jumps(ctx: Lowering, node: ast.For, values: list[Value]) -> None:
+    """One iteration after the other, each a loop of one trip: `continue` ends it, `break` clears a flag for the others.
+
+    What an iteration binds for the first time is not bound after it, since it may have been left before.
+    """
+    finished = loop_flag(ctx, node, True)
+    for trip, value in enumerate(values):
+        if finished is None or trip == 0:
+            one_trip(ctx, node, value)
+            continue
+        branch = Region()
+        ctx.emit("if", types.void, ctx.emit("get", types.bool_, finished, node=node), node=node,
+                 regions=(branch, Region()))  # fmt: skip
+        with ctx.inside(branch):
+            one_trip(ctx, node, value)
     otherwise(ctx, node, finished)
 
 
-def loop_flag(ctx: Lowering, node: ast.For | ast.While) -> Op | None:
-    """For a loop with `else` and `break`: a slot that is true until the loop is left by break."""
-    if not node.orelse or not has_break(node.body):
+def one_trip(ctx: Lowering, node: ast.For, value: Value) -> None:
+    """The body of a loop with its variable as `value`."""
+    start, stop, step = (ctx.const(n, types.int32, node) for n in (0, 1, 1))
+    body = Region()
+    with ctx.inside(body):
+        ctx.emit("index", types.int32, node=node.target)
+        assign(ctx, node.target, value, node.target)
+        ctx.block(node.body)
+        after = ctx.bound
+    ctx.emit("for", types.void, start, stop, step, node=node, regions=(body,))
+    keep_after_loop(ctx, after)
+
+
+def loop_flag(ctx: Lowering, node: ast.For | ast.While, asked: bool) -> Op | None:
+    """For a loop with `break`, if it is asked for: a slot that is true until the loop is left by break."""
+    if not asked or not has_break(node.body):
         ctx.loops.append(None)
         return None
     slot = ctx.slot(types.bool_, "finished")

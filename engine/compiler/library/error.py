@@ -280,24 +280,24 @@ def erfinv_f64(x: float64):
 
 
 @builtin("erfcinv")
-def erfcinv_f32(q: float32):
-    """The y with erfc(y) = q: infinite at 0 and 2, NaN beyond."""
-    a = select(q > 1.0, 2.0 - q, q)
-    x = 1.0 - a
-    y = inverse_near(x, -log(select_min(1.0, (1.0 - x) * (1.0 + x))))
+def erfcinv_f32(x: float32):
+    """The y with erfc(y) = x: infinite at 0 and 2, NaN beyond."""
+    a = select(x > 1.0, 2.0 - x, x)
+    t = 1.0 - a
+    y = inverse_near(t, -log(select_min(1.0, (1.0 - t) * (1.0 + t))))
     if a < 0.5:
         y = inverse_from_complement_f32(a)
     y = select(a == 0.0, INFINITY, select(a > 0.0, y, NAN))
-    return select(q > 1.0, -y, y)
+    return select(x > 1.0, -y, y)
 
 
 @builtin("erfcinv")
-def erfcinv_f64(q: float64):
-    a = select(q > 1.0, 2.0 - q, q)
+def erfcinv_f64(x: float64):
+    a = select(x > 1.0, 2.0 - x, x)
     if a < 0.3:
         y = inverse_from_complement_f64(a)
     else:
-        x = 1.0 - a
-        y = inverse_from_value_f64(x, (1.0 - x) - a)
+        t = 1.0 - a
+        y = inverse_from_value_f64(t, (1.0 - t) - a)
     y = select(a == 0.0, INFINITY, select(a > 0.0, y, NAN))
-    return select(q > 1.0, -y, y)
+    return select(x > 1.0, -y, y)

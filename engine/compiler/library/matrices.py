@@ -82,63 +82,63 @@ def cw_div_mat(a: Mat, b: Mat):
 
 
 @builtin("transpose")
-def transpose(m: Mat):
+def transpose(a: Mat):
     """Rows become columns."""
-    rows, cols, dtype = len(m[0]), len(m), type(m[0, 0])
+    rows, cols, dtype = len(a[0]), len(a), type(a[0, 0])
     out = matrix((rows, cols), dtype)()
-    for i in range(len(m)):
-        for j in range(len(m[0])):
-            out[j, i] = m[i, j]
+    for i in range(len(a)):
+        for j in range(len(a[0])):
+            out[j, i] = a[i, j]
     return out
 
 
 @builtin("diag")
-def diag(d: Vec):
+def diag(vec: Vec):
     """Diagonal matrix."""
-    n, dtype = len(d), type(d[0])
+    n, dtype = len(vec), type(vec[0])
     out = matrix((n, n), dtype)()
-    for i in range(len(d)):
-        out[i, i] = d[i]
+    for i in range(len(vec)):
+        out[i, i] = vec[i]
     return out
 
 
 @builtin("get_diag")
-def get_diag(m: Mat):
+def get_diag(mat: Mat):
     """The diagonal of a square matrix as a vector."""
-    out = type(m[0])()
-    for i in range(len(m)):
-        out[i] = m[i, i]
+    out = type(mat[0])()
+    for i in range(len(mat)):
+        out[i] = mat[i, i]
     return out
 
 
 @builtin("trace")
-def trace(m: Mat):
+def trace(a: Mat):
     """Sum of the diagonal of a square matrix."""
-    s = m[0, 0]
-    for i in range(1, len(m)):
-        s = s + m[i, i]
+    s = a[0, 0]
+    for i in range(1, len(a)):
+        s = s + a[i, i]
     return s
 
 
 @builtin("skew")
-def skew(v: Vec3):
-    """The matrix S with S a = v × a."""
-    z = type(v[0])(0)
-    return matrix_from_rows(type(v)(z, -v.z, v.y), type(v)(v.z, z, -v.x), type(v)(-v.y, v.x, z))
+def skew(vec: Vec3):
+    """The matrix S with S x = vec × x."""
+    z = type(vec[0])(0)
+    return matrix_from_rows(type(vec)(z, -vec.z, vec.y), type(vec)(vec.z, z, -vec.x), type(vec)(-vec.y, vec.x, z))
 
 
 # --- determinant and inverse --------------------------------------------------------------------------------------
 
 
 @builtin("determinant")
-def determinant2(m: Mat22):
+def determinant2(a: Mat22):
     """Determinant of a 2 × 2, 3 × 3 or 4 × 4 matrix."""
-    return m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0]
+    return a[0, 0] * a[1, 1] - a[0, 1] * a[1, 0]
 
 
 @builtin("determinant")
-def determinant3(m: Mat33):
-    return dot3(m[0], cross(m[1], m[2]))
+def determinant3(a: Mat33):
+    return dot3(a[0], cross(a[1], a[2]))
 
 
 @library_function
@@ -155,64 +155,64 @@ def minors(a, b):
 
 
 @builtin("determinant")
-def determinant4(m: Mat44):
-    s0, s1, s2, s3, s4, s5 = minors(m[0], m[1])
-    c0, c1, c2, c3, c4, c5 = minors(m[2], m[3])
+def determinant4(a: Mat44):
+    s0, s1, s2, s3, s4, s5 = minors(a[0], a[1])
+    c0, c1, c2, c3, c4, c5 = minors(a[2], a[3])
     return s0 * c5 - s1 * c4 + s2 * c3 + s3 * c2 - s4 * c1 + s5 * c0
 
 
 @builtin("inverse")
-def inverse2(m: Mat22):
+def inverse2(a: Mat22):
     """Inverse of a 2 × 2, 3 × 3 or 4 × 4 matrix; the zero matrix where the determinant is zero."""
-    d = determinant2(m)
+    d = determinant2(a)
     if d == 0.0:
-        return type(m)()
-    v = type(m[0])
-    return matrix_from_rows(v(m[1, 1], -m[0, 1]) / d, v(-m[1, 0], m[0, 0]) / d)
+        return type(a)()
+    v = type(a[0])
+    return matrix_from_rows(v(a[1, 1], -a[0, 1]) / d, v(-a[1, 0], a[0, 0]) / d)
 
 
 @builtin("inverse")
-def inverse3(m: Mat33):
-    c0 = cross(m[1], m[2])
-    c1 = cross(m[2], m[0])
-    c2 = cross(m[0], m[1])
-    d = dot3(m[0], c0)
+def inverse3(a: Mat33):
+    c0 = cross(a[1], a[2])
+    c1 = cross(a[2], a[0])
+    c2 = cross(a[0], a[1])
+    d = dot3(a[0], c0)
     if d == 0.0:
-        return type(m)()
+        return type(a)()
     return matrix_from_cols(c0 / d, c1 / d, c2 / d)
 
 
 @builtin("inverse")
-def inverse4(m: Mat44):
-    s0, s1, s2, s3, s4, s5 = minors(m[0], m[1])
-    c0, c1, c2, c3, c4, c5 = minors(m[2], m[3])
+def inverse4(a: Mat44):
+    s0, s1, s2, s3, s4, s5 = minors(a[0], a[1])
+    c0, c1, c2, c3, c4, c5 = minors(a[2], a[3])
     d = s0 * c5 - s1 * c4 + s2 * c3 + s3 * c2 - s4 * c1 + s5 * c0
     if d == 0.0:
-        return type(m)()
-    v = type(m[0])
+        return type(a)()
+    v = type(a[0])
     r0 = v(
-        m[1, 1] * c5 - m[1, 2] * c4 + m[1, 3] * c3,
-        -m[0, 1] * c5 + m[0, 2] * c4 - m[0, 3] * c3,
-        m[3, 1] * s5 - m[3, 2] * s4 + m[3, 3] * s3,
-        -m[2, 1] * s5 + m[2, 2] * s4 - m[2, 3] * s3,
+        a[1, 1] * c5 - a[1, 2] * c4 + a[1, 3] * c3,
+        -a[0, 1] * c5 + a[0, 2] * c4 - a[0, 3] * c3,
+        a[3, 1] * s5 - a[3, 2] * s4 + a[3, 3] * s3,
+        -a[2, 1] * s5 + a[2, 2] * s4 - a[2, 3] * s3,
     )
     r1 = v(
-        -m[1, 0] * c5 + m[1, 2] * c2 - m[1, 3] * c1,
-        m[0, 0] * c5 - m[0, 2] * c2 + m[0, 3] * c1,
-        -m[3, 0] * s5 + m[3, 2] * s2 - m[3, 3] * s1,
-        m[2, 0] * s5 - m[2, 2] * s2 + m[2, 3] * s1,
+        -a[1, 0] * c5 + a[1, 2] * c2 - a[1, 3] * c1,
+        a[0, 0] * c5 - a[0, 2] * c2 + a[0, 3] * c1,
+        -a[3, 0] * s5 + a[3, 2] * s2 - a[3, 3] * s1,
+        a[2, 0] * s5 - a[2, 2] * s2 + a[2, 3] * s1,
     )
     r2 = v(
-        m[1, 0] * c4 - m[1, 1] * c2 + m[1, 3] * c0,
-        -m[0, 0] * c4 + m[0, 1] * c2 - m[0, 3] * c0,
-        m[3, 0] * s4 - m[3, 1] * s2 + m[3, 3] * s0,
-        -m[2, 0] * s4 + m[2, 1] * s2 - m[2, 3] * s0,
+        a[1, 0] * c4 - a[1, 1] * c2 + a[1, 3] * c0,
+        -a[0, 0] * c4 + a[0, 1] * c2 - a[0, 3] * c0,
+        a[3, 0] * s4 - a[3, 1] * s2 + a[3, 3] * s0,
+        -a[2, 0] * s4 + a[2, 1] * s2 - a[2, 3] * s0,
     )
     r3 = v(
-        -m[1, 0] * c3 + m[1, 1] * c1 - m[1, 2] * c0,
-        m[0, 0] * c3 - m[0, 1] * c1 + m[0, 2] * c0,
-        -m[3, 0] * s3 + m[3, 1] * s1 - m[3, 2] * s0,
-        m[2, 0] * s3 - m[2, 1] * s1 + m[2, 2] * s0,
+        -a[1, 0] * c3 + a[1, 1] * c1 - a[1, 2] * c0,
+        a[0, 0] * c3 - a[0, 1] * c1 + a[0, 2] * c0,
+        -a[3, 0] * s3 + a[3, 1] * s1 - a[3, 2] * s0,
+        a[2, 0] * s3 - a[2, 1] * s1 + a[2, 2] * s0,
     )
     return matrix_from_rows(r0 / d, r1 / d, r2 / d, r3 / d)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -49,10 +49,11 @@ class LibraryFunction:
             self._patterns = tuple(map(types.of_annotation, notes))
         return self._patterns
 
-    def accepts(self, arguments: tuple[Type, ...]) -> bool:
-        """Whether it can be called with positional arguments of these types."""
-        needed = sum(p.default is inspect.Parameter.empty for p in self.parameters)
-        if not needed <= len(arguments) <= len(self.patterns):
+    def accepts(self, arguments: tuple[Type, ...], named: Collection[str] = ()) -> bool:
+        """Whether it can be called with positional arguments of these types, and with others by these names."""
+        rest = {p.name: p.default is inspect.Parameter.empty for p in self.parameters[len(arguments) :]}
+        missing = any(needed for name, needed in rest.items() if name not in named)
+        if len(arguments) > len(self.patterns) or missing or not rest.keys() >= set(named):
             return False
         bound: dict[str, Type] = {}
         return all(types.matches(p, a, bound) for p, a in zip(self.patterns, arguments, strict=False))
@@ -82,19 +83,19 @@ class Builtin:
     def __doc__(self) -> str | None:  # type: ignore[override]
         return next((f.__doc__ for f in self.overloads if f.__doc__), None)
 
-    def resolve(self, arguments: tuple[Type, ...]) -> LibraryFunction | None:
-        """The implementation for positional arguments of these types, or None."""
-        return next((f for f in self.overloads if f.accepts(arguments)), None)
+    def resolve(self, arguments: tuple[Type, ...], named: Collection[str] = ()) -> LibraryFunction | None:
+        """The implementation for positional arguments of these types and others of these names, or None."""
+        return next((f for f in self.overloads if f.accepts(arguments, named)), None)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        arguments = tuple(type_of(a) for a in bind(self, args, named))
-        found = self.resolve(arguments) or self.resolve(as_floats(arguments))
+        args, named = bind(self, args, named)
+        arguments = tuple(type_of(a) for a in args)
+        found = self.resolve(arguments, named) or self.resolve(as_floats(arguments), named)
         if found is None and any(_half(a) is not None for a in arguments):
             return self._in_float32(args, named, next(h for h in map(_half, arguments) if h is not None))
         if found is None:
             raise TypeError(f"{self.name} takes no ({', '.join(map(repr, arguments))})")
         return found(*args, **named)
-
 
     def _in_float32(self, args: tuple[Any, ...], named: dict[str, Any], half: types.Scalar) -> Any:
         """16-bit floats are computed in float32, the results rounded back, as in kernels."""
@@ -121,17 +122,19 @@ def _narrow(value: Any, half: types.Scalar) -> Any:
     return half(value) if isinstance(value, float | np.float32) else value
 
 
-def bind(builtin: Builtin, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """Positional arguments of a call that names some of them, after the first overload that has these names."""
+def bind(builtin: Builtin, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments by position, and by name those behind a default: after the first overload that has these names.
+
+    Their types say afterwards which overload is meant, so that `transform_point(point=p, xform=…)` takes a matrix.
+    """
     if not named:
-        return args
+        return args, named
     for overload in builtin.overloads:
         try:
             bound = inspect.signature(overload.function).bind(*args, **named)
         except TypeError:
             continue
-        bound.apply_defaults()
-        return bound.args
+        return bound.args, bound.kwargs
     raise TypeError(f"{builtin.name} takes no arguments ({', '.join(named)})")
 
 

@@ -84,20 +84,20 @@ def sign_of_divisor(r, y):
 
 
 @builtin("mod")
-def mod_f32(x: float32, y: float32):
-    """x - n y with n = floor(x / y), as Python's %: the sign is that of y."""
-    return sign_of_divisor(fmod_f32(x, y), y)
+def mod_f32(a: float32, b: float32):
+    """a - n b with n = floor(a / b), as Python's %: the sign is that of b."""
+    return sign_of_divisor(fmod_f32(a, b), b)
 
 
 @builtin("mod")
-def mod_f64(x: float64, y: float64):
-    return sign_of_divisor(fmod_f64(x, y), y)
+def mod_f64(a: float64, b: float64):
+    return sign_of_divisor(fmod_f64(a, b), b)
 
 
 @builtin("mod")
-def mod_int(x: AnyInt, y: AnyInt):
-    """x - n y with n = floor(x / y); 0 for y = 0."""
-    return x % y
+def mod_int(a: AnyInt, b: AnyInt):
+    """a - n b with n = floor(a / b); 0 for b = 0."""
+    return a % b
 
 
 @library_function

@@ -25,27 +25,27 @@ def transform_identity(dtype=float):
 
 
 @builtin("transform_get_translation")
-def transform_get_translation(t: Transform):
+def transform_get_translation(xform: Transform):
     """The translation p."""
-    return t.p
+    return xform.p
 
 
 @builtin("transform_get_rotation")
-def transform_get_rotation(t: Transform):
+def transform_get_rotation(xform: Transform):
     """The rotation q."""
-    return t.q
+    return xform.q
 
 
 @builtin("transform_set_translation", updates=(0,))
-def transform_set_translation(t: Transform, p: RealVec3):
-    """Makes p the translation of t."""
-    return (type(t)(p, t.q),)
+def transform_set_translation(xform: Transform, p: RealVec3):
+    """Makes p the translation of xform."""
+    return (type(xform)(p, xform.q),)
 
 
 @builtin("transform_set_rotation", updates=(0,))
-def transform_set_rotation(t: Transform, q: Quat):
-    """Makes q the rotation of t."""
-    return (type(t)(t.p, q),)
+def transform_set_rotation(xform: Transform, q: Quat):
+    """Makes q the rotation of xform."""
+    return (type(xform)(xform.p, q),)
 
 
 @builtin("mul_transform_transform")
@@ -56,39 +56,39 @@ def transform_multiply(a: Transform, b: Transform):
 
 
 @builtin("transform_inverse")
-def transform_inverse(t: Transform):
+def transform_inverse(xform: Transform):
     """The inverse of a rigid transform."""
-    return type(t)(-quat_rotate_inv(t.q, t.p), quat_inverse(t.q))
+    return type(xform)(-quat_rotate_inv(xform.q, xform.p), quat_inverse(xform.q))
 
 
 @builtin("transform_point")
-def transform_point(t: Transform, p: RealVec3):
-    """The point p rotated, then translated."""
-    return t.p + quat_rotate(t.q, p)
+def transform_point(xform: Transform, point: RealVec3):
+    """The point rotated, then translated."""
+    return xform.p + quat_rotate(xform.q, point)
 
 
 @builtin("transform_point")
-def transform_point_by_matrix(m: Mat44, p: RealVec3):
-    """The point p by a 4 × 4 matrix, without the division by the fourth coordinate."""
-    return type(p)(
-        m[0, 0] * p.x + m[0, 1] * p.y + m[0, 2] * p.z + m[0, 3],
-        m[1, 0] * p.x + m[1, 1] * p.y + m[1, 2] * p.z + m[1, 3],
-        m[2, 0] * p.x + m[2, 1] * p.y + m[2, 2] * p.z + m[2, 3],
+def transform_point_by_matrix(mat: Mat44, point: RealVec3):
+    """The point by a 4 × 4 matrix, without the division by the fourth coordinate."""
+    return type(point)(
+        mat[0, 0] * point.x + mat[0, 1] * point.y + mat[0, 2] * point.z + mat[0, 3],
+        mat[1, 0] * point.x + mat[1, 1] * point.y + mat[1, 2] * point.z + mat[1, 3],
+        mat[2, 0] * point.x + mat[2, 1] * point.y + mat[2, 2] * point.z + mat[2, 3],
     )
 
 
 @builtin("transform_vector")
-def transform_vector(t: Transform, v: RealVec3):
-    """The direction v rotated."""
-    return quat_rotate(t.q, v)
+def transform_vector(xform: Transform, vec: RealVec3):
+    """The direction vec rotated."""
+    return quat_rotate(xform.q, vec)
 
 
 @builtin("transform_vector")
-def transform_vector_by_matrix(m: Mat44, v: RealVec3):
-    return type(v)(
-        m[0, 0] * v.x + m[0, 1] * v.y + m[0, 2] * v.z,
-        m[1, 0] * v.x + m[1, 1] * v.y + m[1, 2] * v.z,
-        m[2, 0] * v.x + m[2, 1] * v.y + m[2, 2] * v.z,
+def transform_vector_by_matrix(mat: Mat44, vec: RealVec3):
+    return type(vec)(
+        mat[0, 0] * vec.x + mat[0, 1] * vec.y + mat[0, 2] * vec.z,
+        mat[1, 0] * vec.x + mat[1, 1] * vec.y + mat[1, 2] * vec.z,
+        mat[2, 0] * vec.x + mat[2, 1] * vec.y + mat[2, 2] * vec.z,
     )
 
 
@@ -153,17 +153,17 @@ def transform_decompose(m: RealMat44):
 
 
 @builtin("spatial_top")
-def spatial_top(s: Spatial):
+def spatial_top(svec: Spatial):
     """The first, linear half."""
-    dtype = type(s[0])
-    return vector(3, dtype)(s[0], s[1], s[2])
+    dtype = type(svec[0])
+    return vector(3, dtype)(svec[0], svec[1], svec[2])
 
 
 @builtin("spatial_bottom")
-def spatial_bottom(s: Spatial):
+def spatial_bottom(svec: Spatial):
     """The second, angular half."""
-    dtype = type(s[0])
-    return vector(3, dtype)(s[3], s[4], s[5])
+    dtype = type(svec[0])
+    return vector(3, dtype)(svec[3], svec[4], svec[5])
 
 
 @builtin("spatial_dot")

@@ -56,32 +56,34 @@ def quat_rpy(roll: AnyFloat, pitch: AnyFloat, yaw: AnyFloat):
 
 
 @builtin("quat_from_matrix")
-def quat_from_matrix(m: RealMat33):
+def quat_from_matrix(mat: RealMat33):
     """The unit quaternion of a rotation matrix (Shepperd 1978: the largest component comes from the diagonal)."""
-    dtype = type(m[0, 0])
-    t = m[0, 0] + m[1, 1] + m[2, 2]
+    dtype = type(mat[0, 0])
+    t = mat[0, 0] + mat[1, 1] + mat[2, 2]
     q = quaternion(dtype)()
-    if t >= m[0, 0] and t >= m[1, 1] and t >= m[2, 2]:
+    if t >= mat[0, 0] and t >= mat[1, 1] and t >= mat[2, 2]:
         s = sqrt(select_max(1.0 + t, 0.0)) * 2.0
-        q = type(q)((m[2, 1] - m[1, 2]) / s, (m[0, 2] - m[2, 0]) / s, (m[1, 0] - m[0, 1]) / s, 0.25 * s)
-    elif m[0, 0] >= m[1, 1] and m[0, 0] >= m[2, 2]:
-        s = sqrt(select_max(1.0 + m[0, 0] - m[1, 1] - m[2, 2], 0.0)) * 2.0
-        q = type(q)(0.25 * s, (m[0, 1] + m[1, 0]) / s, (m[0, 2] + m[2, 0]) / s, (m[2, 1] - m[1, 2]) / s)
-    elif m[1, 1] >= m[2, 2]:
-        s = sqrt(select_max(1.0 + m[1, 1] - m[0, 0] - m[2, 2], 0.0)) * 2.0
-        q = type(q)((m[0, 1] + m[1, 0]) / s, 0.25 * s, (m[1, 2] + m[2, 1]) / s, (m[0, 2] - m[2, 0]) / s)
+        q = type(q)((mat[2, 1] - mat[1, 2]) / s, (mat[0, 2] - mat[2, 0]) / s, (mat[1, 0] - mat[0, 1]) / s, 0.25 * s)
+    elif mat[0, 0] >= mat[1, 1] and mat[0, 0] >= mat[2, 2]:
+        s = sqrt(select_max(1.0 + mat[0, 0] - mat[1, 1] - mat[2, 2], 0.0)) * 2.0
+        q = type(q)(0.25 * s, (mat[0, 1] + mat[1, 0]) / s, (mat[0, 2] + mat[2, 0]) / s, (mat[2, 1] - mat[1, 2]) / s)
+    elif mat[1, 1] >= mat[2, 2]:
+        s = sqrt(select_max(1.0 + mat[1, 1] - mat[0, 0] - mat[2, 2], 0.0)) * 2.0
+        q = type(q)((mat[0, 1] + mat[1, 0]) / s, 0.25 * s, (mat[1, 2] + mat[2, 1]) / s, (mat[0, 2] - mat[2, 0]) / s)
     else:
-        s = sqrt(select_max(1.0 + m[2, 2] - m[0, 0] - m[1, 1], 0.0)) * 2.0
-        q = type(q)((m[0, 2] + m[2, 0]) / s, (m[1, 2] + m[2, 1]) / s, 0.25 * s, (m[1, 0] - m[0, 1]) / s)
+        s = sqrt(select_max(1.0 + mat[2, 2] - mat[0, 0] - mat[1, 1], 0.0)) * 2.0
+        q = type(q)((mat[0, 2] + mat[2, 0]) / s, (mat[1, 2] + mat[2, 1]) / s, 0.25 * s, (mat[1, 0] - mat[0, 1]) / s)
     return normalize_quat(q)
 
 
 @builtin("quat_from_matrix")
-def quat_from_matrix44(m: RealMat44):
-    dtype = type(m[0, 0])
+def quat_from_matrix44(mat: RealMat44):
+    dtype = type(mat[0, 0])
     vec = vector(3, dtype)
-    rows = (vec(m[0, 0], m[0, 1], m[0, 2]), vec(m[1, 0], m[1, 1], m[1, 2]), vec(m[2, 0], m[2, 1], m[2, 2]))
-    return quat_from_matrix(matrix_from_rows(rows[0], rows[1], rows[2]))
+    x = vec(mat[0, 0], mat[0, 1], mat[0, 2])
+    y = vec(mat[1, 0], mat[1, 1], mat[1, 2])
+    z = vec(mat[2, 0], mat[2, 1], mat[2, 2])
+    return quat_from_matrix(matrix_from_rows(x, y, z))
 
 
 @builtin("quat_from_euler")
@@ -129,54 +131,55 @@ def mul_quat_quat(a: Quat, b: Quat):
 
 
 @builtin("quat_inverse")
-def quat_inverse(q: Quat):
+def quat_inverse(quat: Quat):
     """The inverse of a unit quaternion: its conjugate."""
-    return type(q)(-q.x, -q.y, -q.z, q.w)
+    return type(quat)(-quat.x, -quat.y, -quat.z, quat.w)
 
 
 @builtin("quat_rotate")
-def quat_rotate(q: Quat, v: RealVec3):
-    """v rotated by the unit quaternion q."""
-    u = type(v)(q.x, q.y, q.z)
-    t = cross(u, v)
+def quat_rotate(quat: Quat, vec: RealVec3):
+    """vec rotated by the unit quaternion."""
+    u = type(vec)(quat.x, quat.y, quat.z)
+    t = cross(u, vec)
     t = t + t
-    return v + t * q.w + cross(u, t)
+    return vec + t * quat.w + cross(u, t)
 
 
 @builtin("quat_rotate_inv")
-def quat_rotate_inv(q: Quat, v: RealVec3):
-    """v rotated by the inverse of the unit quaternion q."""
-    u = type(v)(q.x, q.y, q.z)
-    t = cross(v, u)
+def quat_rotate_inv(quat: Quat, vec: RealVec3):
+    """vec rotated by the inverse of the unit quaternion."""
+    u = type(vec)(quat.x, quat.y, quat.z)
+    t = cross(vec, u)
     t = t + t
-    return v + t * q.w + cross(t, u)
+    return vec + t * quat.w + cross(t, u)
 
 
 @builtin("quat_to_matrix")
-def quat_to_matrix(q: Quat):
+def quat_to_matrix(quat: Quat):
     """The rotation matrix of a unit quaternion: column i is where axis i goes."""
-    dtype = type(q.w)
+    dtype = type(quat.w)
     vec = vector(3, dtype)
+    x, y, z, w = quat.x, quat.y, quat.z, quat.w
     return matrix_from_rows(
-        vec(1.0 - 2.0 * (q.y * q.y + q.z * q.z), 2.0 * (q.x * q.y - q.w * q.z), 2.0 * (q.x * q.z + q.w * q.y)),
-        vec(2.0 * (q.x * q.y + q.w * q.z), 1.0 - 2.0 * (q.x * q.x + q.z * q.z), 2.0 * (q.y * q.z - q.w * q.x)),
-        vec(2.0 * (q.x * q.z - q.w * q.y), 2.0 * (q.y * q.z + q.w * q.x), 1.0 - 2.0 * (q.x * q.x + q.y * q.y)),
+        vec(1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
+        vec(2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)),
+        vec(2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)),
     )
 
 
 @builtin("quat_to_axis_angle")
-def quat_to_axis_angle(q: Quat):
-    """(unit axis, angle in radians from 0 to pi), or into the arguments after q; the axis of no rotation is zero."""
-    v = imaginary(q)
+def quat_to_axis_angle(quat: Quat):
+    """(unit axis, angle in radians from 0 to pi), or into the arguments after quat; the axis of no rotation is zero."""
+    v = imaginary(quat)
     axis = normalize(v)
-    if q.w < 0.0:
+    if quat.w < 0.0:
         axis = -axis
-    return axis, 2.0 * atan2(length(v), absolute(q.w))
+    return axis, 2.0 * atan2(length(v), absolute(quat.w))
 
 
 @builtin("quat_to_axis_angle", updates=(1, 2))
-def quat_to_axis_angle_into(q: Quat, axis: RealVec3, angle: AnyFloat):
-    axis, angle = quat_to_axis_angle(q)
+def quat_to_axis_angle_into(quat: Quat, axis: RealVec3, angle: AnyFloat):
+    axis, angle = quat_to_axis_angle(quat)
     return axis, angle
 
 

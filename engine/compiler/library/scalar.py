@@ -49,9 +49,9 @@ def nonzero(x: AnyScalar):
 
 
 @builtin("smoothstep")
-def smoothstep(edge0: AnyFloat, edge1: AnyFloat, x: AnyFloat):
-    """0 below edge0, 1 above edge1, a cubic between."""
-    t = minimum(maximum((x - edge0) / (edge1 - edge0), 0.0), 1.0)
+def smoothstep(a: AnyFloat, b: AnyFloat, x: AnyFloat):
+    """0 below a, 1 above b, a cubic between."""
+    t = minimum(maximum((x - a) / (b - a), 0.0), 1.0)
     return t * t * (3.0 - 2.0 * t)
 
 
@@ -80,9 +80,9 @@ def isnan(x: AnyFloat):
 
 
 @builtin("isinf")
-def isinf(x: AnyFloat):
-    """Whether x is infinite."""
-    return x == x and x - x != 0.0
+def isinf(a: AnyFloat):
+    """Whether a is infinite."""
+    return a == a and a - a != 0.0
 
 
 @builtin("isfinite")

@@ -47,6 +47,14 @@ def _fits(numbers: Iterable[Any], dtype: Scalar) -> bool:
     return all(isinstance(n, int | np.integer) and low <= n <= high for n in numbers)
 
 
+def position(index: Any) -> int:
+    """An index as an int. Raises KeyError for anything else."""
+    try:
+        return operator.index(index)
+    except TypeError:
+        raise KeyError(f"Invalid key {index!r}, expected int or slice") from None
+
+
 def sliced(dtype: Scalar, components: np.ndarray) -> Any:
     """The vector of some components of a value; its class is made by what `linear` has put here."""
     return _VECTOR_CLASS[0](dtype, components.size)._of(components)
@@ -107,19 +115,21 @@ class Value:
         if isinstance(index, slice):
             part = self._c[index]
             return sliced(self.dtype, part.copy())
-        return scalar_of(self._c[operator.index(index)], self.dtype)
+        return scalar_of(self._c[position(index)], self.dtype)
 
     def __setitem__(self, index: Any, item: Any) -> None:
-        if isinstance(index, slice):
-            self._c[index] = component_array(item, self.dtype, type(self).__name__)
-            return
-        self._c[operator.index(index)] = component_array(item, self.dtype, type(self).__name__)
+        at = index if isinstance(index, slice) else position(index)
+        self._c[at] = component_array(item, self.dtype, type(self).__name__)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self._c.reshape(self.shape)
         if copy is False and (dtype is None or dtype == array.dtype):
             return array
         return array.astype(array.dtype if dtype is None else dtype)
+
+    def __bytes__(self) -> bytes:
+        """The components as they lie in memory."""
+        return self._c.tobytes()
 
     def __eq__(self, other: Any) -> bool:
         if isinstance(other, Value):

@@ -62,6 +62,9 @@ def vector(length: Any, dtype: Any) -> Any:
 def matrix(shape: Any, dtype: Any) -> Any:
     """The class of matrices of `shape` (rows, cols); `Any` for the shape, an extent or the dtype makes a pattern."""
     t = _scalar(dtype, "matrix")
+    if shape is not Any and len(shape) != 2:
+        count = f"{len(shape)} dimension{'s' * (len(shape) != 1)}"
+        raise ValueError(f"Matrix shape must have exactly two dimensions, got {count} in shape {shape}")
     r, c = (None, None) if shape is Any else (_extent(s, "matrix") for s in shape)
     is_whole = isinstance(t, Scalar) and r is not None and c is not None
     return matrix_class(t, r, c) if is_whole else _pattern("matrix", t, (r, c))  # type: ignore[arg-type]

@@ -49,12 +49,6 @@ class VectorValue(Value):
             return vector_class(self.dtype, part.size)._of(part.copy())
         return super().__getitem__(index)
 
-    def __setitem__(self, index: Any, item: Any) -> None:
-        if isinstance(index, slice):
-            self._c[index] = component_array(item, self.dtype, type(self).__name__)
-        else:
-            super().__setitem__(index, item)
-
     def __rmatmul__(self, other: Any) -> Any:
         return NotImplemented
 
@@ -90,8 +84,18 @@ class MatrixValue(Value):
     def shape(self) -> tuple[int, ...]:
         return self.rows, self.cols
 
+    @staticmethod
+    def _key(index: Any) -> tuple[Any, ...]:
+        """A row, or a row and a column; each may be a slice. Raises KeyError for anything else."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if not 1 <= len(parts) <= 2:
+            raise KeyError(f"Invalid key, expected one or two indices, got {len(parts)}")
+        if any(not isinstance(part, slice) and not hasattr(part, "__index__") for part in parts):
+            raise KeyError(f"Invalid key {index!r}, expected int or pair of ints")
+        return parts
+
     def __getitem__(self, index: Any) -> Any:
-        item = self._rows()[index]
+        item = self._rows()[self._key(index)]
         if isinstance(item, np.ndarray):
             if item.ndim != 1:
                 raise IndexError(f"{type(self).__name__}[{index!r}]: only a row, a column or a component can be taken")
@@ -99,7 +103,7 @@ class MatrixValue(Value):
         return scalar_of(item, self.dtype)
 
     def __setitem__(self, index: Any, item: Any) -> None:
-        self._rows()[index] = component_array(item, self.dtype, type(self).__name__)
+        self._rows()[self._key(index)] = component_array(item, self.dtype, type(self).__name__)
 
     def get_row(self, row: int) -> Any:
         """Row number `row`, a vector."""

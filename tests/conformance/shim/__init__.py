@@ -18,6 +18,7 @@ import engine
 from engine.compiler import types
 from engine.compiler.function import Func
 from engine.compiler.values import type_of
+from engine.context.annotation import ArrayAnnotation
 
 
 class Missing:
@@ -62,13 +63,19 @@ def _fill_types(module: python_types.ModuleType) -> None:
     names = engine.compiler.values.names
     module.vector_types = tuple(v for n, v in vars(names).items() if n.startswith("vec"))
     module.non_atomic_types = (types.int8, types.uint8, types.int16, types.uint16)
-    module.get_type_code = lambda t: Missing("get_type_code")(t)
     module.float_base, module.int_base, module.scalar_base = float, int, float
     module.strides_from_shape = lambda shape, dtype: tuple(
         np.empty(shape, np.uint8).strides[d] * types.memory_layout(types.of_annotation(dtype))[1]
         for d in range(len(shape)))  # fmt: skip
     module.type_scalar_type = lambda t: (types.components(types.of_annotation(t)) or (None,))[0]
     module.dtype_from_numpy = lambda t: types.BY_NUMPY[np.dtype(t)]
+    module._ArrayAnnotation = module._ArrayAnnotationBase = module._IndexedArrayAnnotation = ArrayAnnotation
+    module.ARRAY_TYPE_REGULAR, module.ARRAY_TYPE_INDEXED = "array", "indexedarray"
+    module.ARRAY_TYPE_FABRIC, module.ARRAY_TYPE_FABRIC_INDEXED = "fabricarray", "indexedfabricarray"
+    module.concrete_array_type = lambda a: a.array_class if isinstance(a, ArrayAnnotation) else type(a)
+    module.array_type_id = lambda a: module.concrete_array_type(a).__name__
+    module.matches_array_class = lambda a, array_class: module.concrete_array_type(a) is array_class
+    module.get_type_code = lambda t: repr(types.of_annotation(t))
 
 
 def _fill_context(module: python_types.ModuleType) -> None:
