@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine import context, errors
 from engine.compiler import lang
 from engine.compiler.function import Func as Function
-from engine.compiler.kernel import Kernel, func_native, overload
+from engine.compiler.kernel import Kernel, address_of, func_native, overload
 from engine.compiler.lang import (
     bool_,
     constant,
@@ -116,8 +116,8 @@ _FUNCTIONS = {"load": "engine.sim.load", "Tape": "engine.context.tape",
 
 __all__ = [
     "CompileError", "DeterministicMode", "Device", "DeviceError", "Error", "Float", "Function", "Indirect", "Int",
-    "Kernel", "Launch",
-    "LaunchError", "Module", "Scalar", "ScopedDevice", "Tape", "force_load", "func_native", "get_cuda_device",
+    "Kernel", "Launch", "LaunchError", "Module", "Scalar", "ScopedDevice", "Tape", "address_of", "force_load",
+    "func_native", "get_cuda_device",
     "get_cuda_device_count", "get_cuda_devices", "get_module", "get_module_options", "get_preferred_device", "init",
     "is_cpu_available", "is_cuda_available", "is_device_available", "is_mempool_access_enabled",
     "is_mempool_access_supported", "is_mempool_enabled", "is_mempool_supported", "is_peer_access_enabled",

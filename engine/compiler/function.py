@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
@@ -12,6 +13,7 @@ from engine.compiler import types
 from engine.compiler.ir import Function
 from engine.compiler.modules import Module, get_module
 from engine.compiler.source import Source
+from engine.errors import CompileError
 
 
 class Func:
@@ -71,9 +73,17 @@ class Func:
     def join(self, other: Any) -> None:
         """Makes this function an overload beside `other`, the function that its name meant until now."""
         if isinstance(other, Func) and other.module is self.module and other.fn.__qualname__ == self.fn.__qualname__:
-            self.overloads = [f for f in other.overloads if f.signature != self.signature] + [self]
+            kept = [f for f in other.overloads if f.signature != self.signature]
+            if any(_without_ref(f.signature) == _without_ref(self.signature) for f in kept):
+                raise CompileError(f"the overloads of '{self.name}' differ only in ref[…], which a call does not show",
+                                   filename=self.source.filename, lineno=self.source.first_line)  # fmt: skip
+            self.overloads = [*kept, self]
             for one in self.overloads:
                 one.overloads = self.overloads
+
+
+def _without_ref(signature: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(re.sub(r"^(\w+\.)?ref\[(.*)\]$", r"\2", text) for text in signature)
 
 
 def _annotation_text(note: Any) -> str:

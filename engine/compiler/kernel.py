@@ -258,6 +258,10 @@ class Refused:
         raise CompileError(f"'{self.__name__}': {self.refused}")
 
 
+address_of = Refused("address_of", "variables have no address here; that of an array is a.ptr, and array(ptr=, shape=, "
+                     "dtype=) is the memory at one")  # fmt: skip
+
+
 def func_native(snippet: str, *args: Any, **kwargs: Any) -> Callable[[Callable[..., Any]], Refused]:
     """Warp's decorator for functions written in C++. They have no meaning here: using the function is an error."""
     return lambda fn: Refused(fn.__name__, "device code is written in the kernel language only, not in C++")

@@ -27,6 +27,7 @@ class Source:
         self.name = fn.__qualname__
         self.filename = fn.__code__.co_filename
         self.transformers: tuple[ast.NodeTransformer, ...] = ()
+        self.declared = _declared(fn)
         if self.filename.startswith(_TEMPORARY):
             linecache.getlines(self.filename)  # a file in there may be gone when the source is needed
 
@@ -90,7 +91,7 @@ class Source:
         return vars(builtins)[name]
 
     def evaluate(self, node: ast.expr, local: dict[str, Any] | None = None) -> Any:
-        """The Python value of an expression over free names (and `local`)."""
+        """The Python value of an expression over free names, as they are now, and `local`."""
         code = compile(ast.Expression(node), self.filename, "eval")
         return eval(code, self.fn.__globals__, {**self.captured, **(local or {})})
 
@@ -112,6 +113,23 @@ class Source:
     @functools.cached_property
     def parameters(self) -> list[inspect.Parameter]:
         return list(inspect.signature(self.fn).parameters.values())
+
+
+def _declared(fn: Callable[..., Any]) -> dict[str, Any]:
+    """What the free names of a function that uses `static` mean where it is defined: what static is about.
+
+    Of kernels made in a loop each has its own values. Nothing is read from the file.
+    """
+    code, scope = fn.__code__, fn.__globals__
+    if not any(name == "static" or getattr(scope.get(name), "intrinsic", None) == "static" for name in code.co_names):
+        return {}
+    found = {name: scope[name] for name in code.co_names if name in scope}
+    for name, cell in zip(code.co_freevars, fn.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # bound later
+            continue
+    return found
 
 
 @functools.cache

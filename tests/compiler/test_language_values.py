@@ -297,6 +297,15 @@ def test_native_functions_are_refused_where_they_are_used():
         native(1.0)
 
 
+def test_addresses_of_variables_are_refused_with_the_way_out():
+    @k.kernel
+    def wrong(out: k.array(dtype=k.uint64)):
+        out[0] = engine.address_of(out[0])
+
+    with pytest.raises(CompileError, match=r"'address_of': variables have no address here; that of an array is a\.ptr"):
+        run(wrong, np.zeros(1, np.uint64))
+
+
 @k.func
 def first_above(n: int) -> int:
     for v in (3, 5, 7):
@@ -351,3 +360,86 @@ def test_static_does_not_take_a_long_loop_apart():
 
     with pytest.raises(CompileError, match=r"static\(i\) takes this loop apart, and 100000 .* more than 1024"):
         run(long, np.zeros(1, np.int32))
+
+
+@k.struct
+class Halves:
+    low: k.float16
+    high: k.int16
+
+
+@k.struct
+class Packed:
+    tag: k.uint8
+    flag: bool
+    halves: Halves
+    far: k.float64
+
+
+@k.kernel
+def reread(out: k.array(dtype=k.uint64), v: k.array(dtype=k.vec4)):
+    pair = Halves()
+    pair.low, pair.high = k.float16(2.0), k.int16(123)
+    out[0] = k.uint64(k.cast(pair, k.int32))
+    whole = Packed()
+    whole.tag, whole.flag, whole.halves, whole.far = k.uint8(7), True, pair, k.float64(1.25)
+    two = k.cast(whole, k.vec2ul)
+    out[1], out[2] = two[0], two[1]
+    back = k.cast(two, Packed)
+    if back.flag and back.tag == k.uint8(7) and back.halves.high == k.int16(123) and back.far == k.float64(1.25):
+        out[3] = k.uint64(1)
+    v[0] = k.cast(k.mat22(1.0, 2.0, 3.0, 4.0), k.vec4)
+
+
+def test_casts_read_the_bytes_that_numpy_has():
+    out, v = run(reread, np.zeros(4, np.uint64), context.zeros(1, dtype=k.vec4))
+    pair = np.array([(2.0, 123)], [("low", "f2"), ("high", "i2")])
+    record = np.dtype([("tag", "u1"), ("flag", "?"), ("halves", pair.dtype), ("far", "f8")], align=True)
+    whole = np.zeros(1, record)
+    whole[0] = (7, True, pair[0], 1.25)
+    assert out[0] == pair.view(np.int32)[0]
+    assert out[1:3].tolist() == whole.view(np.uint64).tolist() and out[3] == 1
+    assert v.tolist() == [[1.0, 2.0, 3.0, 4.0]]
+
+    @k.kernel
+    def wrong(out: k.array(dtype=k.uint64)):
+        out[0] = k.cast(k.vec3(), k.uint64)
+
+    with pytest.raises(CompileError, match="bits of vec3 are not those of uint64: the sizes differ, 12 and 8 bytes"):
+        run(wrong, np.zeros(1, np.uint64))
+
+
+in_a_loop = []
+for factor in (2, 3):
+
+    @k.kernel
+    def times(out: k.array(dtype=int)):
+        out[0] = k.static(factor * 10)  # noqa: B023  # what is tested
+
+    in_a_loop.append(times)
+
+
+def test_static_means_what_its_names_meant_at_the_definition():
+    def made(number):
+        @k.kernel
+        def kernel(out: k.array(dtype=int)):
+            out[0] = k.static(number + 1)
+
+        number = -99
+        return kernel
+
+    for kernel, expected in zip([*in_a_loop, made(4), made(5)], (20, 30, 5, 6), strict=True):
+        (out,) = run(kernel, np.zeros(1, np.int32))
+        assert out[0] == expected
+
+
+def test_overloads_that_differ_only_in_ref_are_refused():
+    @k.func
+    def change(x: int) -> int:
+        return x
+
+    with pytest.raises(CompileError, match=r"the overloads of 'change' differ only in ref\[…\]"):
+
+        @k.func
+        def change(x: k.ref[int]):
+            x += 1

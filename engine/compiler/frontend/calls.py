@@ -10,6 +10,7 @@ from typing import Any
 from engine.compiler import ops, types
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.adjoints import GradientOf, call_gradient
+from engine.compiler.frontend.bits import reinterpret
 from engine.compiler.frontend.constructors import cast, construct
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.expressions import subscript
@@ -172,7 +173,7 @@ def _lookup(table: dict[Any, Any], key: Any) -> Any:
 def primitive(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Value:
     """A primitive operation; literals take the type of the other operands."""
     if name in ("cast", "bitcast"):
-        return _retype(ctx, name, args, node)
+        return reinterpret(ctx, name, args, node)
     if name == "select":
         return _select(ctx, args, node)
     row = ops.ELEMENTWISE[name]
@@ -203,24 +204,6 @@ def _fold(ctx: Lowering, name: str, values: list[Any], node: ast.AST) -> Static:
         return Static(ops.fold(name, dtype, values))
     except (TypeError, ValueError, ArithmeticError) as error:
         raise ctx.error(node, f"{name}(): {error}") from None
-
-
-def _retype(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Value:
-    """cast(value, type) and bitcast(value, type)."""
-    if len(args) != 2 or not isinstance(args[1], Static):
-        raise ctx.error(node, f"{name}() takes a value and a type")
-    try:
-        dtype = types.of_annotation(args[1].value)
-    except TypeError as error:
-        raise ctx.error(node, str(error)) from None
-    if not isinstance(dtype, types.Scalar):
-        raise ctx.error(node, f"{name}() makes scalars, not {dtype!r}")
-    if name == "cast":
-        return cast(ctx, dtype, args[0], node)
-    value = ctx.value(args[0], node)
-    if not isinstance(value.type, types.Scalar) or value.type.bits != dtype.bits:
-        raise ctx.error(node, f"the bits of {value.type!r} are not those of {dtype!r}: the sizes differ")
-    return ctx.emit("bitcast", dtype, value, node=node)
 
 
 def _select(ctx: Lowering, args: list[Value], node: ast.AST) -> Value:

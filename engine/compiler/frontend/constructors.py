@@ -121,6 +121,11 @@ def _converted(ctx: Lowering, t: types.Type, dtype: types.Scalar, value: Op, nod
     if isinstance(value.type, types.Vector) and isinstance(t, types.Vector) and value.type.length != t.length:
         raise ctx.error(node, f"incompatible vector of length {t.length} given when copy constructing a vector of "
                               f"length {value.type.length}")  # fmt: skip
+    if isinstance(value.type, types.Matrix) and isinstance(t, types.Matrix):
+        have, want = (value.type.rows, value.type.cols), (t.rows, t.cols)
+        if have != want:
+            raise ctx.error(node, f"incompatible matrix of shape {want} given when copy constructing a matrix of shape "
+                                  f"{have}")  # fmt: skip
     if same is None or same[1] != len(types.leaves(t)):
         raise ctx.error(node, f"{t!r}() does not take {value.type!r}")
     if value.type == t:

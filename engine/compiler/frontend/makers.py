@@ -92,7 +92,7 @@ def _type_for(ctx: Lowering, name: str, args: list[Value], dtype: types.Scalar, 
         return types.Matrix(dtype, whole.rows, whole.cols)
     is_pair = isinstance(extent, tuple | list) and len(extent) == 2
     if not is_pair or not all(isinstance(e, int) and e > 0 for e in extent):
-        raise ctx.error(node, "the `shape` argument must be specified when constructing a matrix: (rows, columns)")
+        raise ctx.error(node, "the `shape` argument must be specified when initializing a matrix by value")
     if len(args) > 1 and len(args) != extent[0] * extent[1]:
         raise ctx.error(node, f"incompatible number of values given ({len(args)}) when constructing a matrix of shape "
                               f"{tuple(extent)}")  # fmt: skip

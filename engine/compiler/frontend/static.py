@@ -1,4 +1,4 @@
-"""`static(expression)`: evaluated by Python, once, while compiling."""
+"""`static(expression)`: evaluated by Python while compiling, with what names meant where the kernel was defined."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def evaluate_static(ctx: Lowering, node: ast.Call) -> Static:
     if len(node.args) != 1 or node.keywords:
         raise ctx.error(node, "static() takes one expression")
     ctx.function.captures = None
-    known = {name: _seen(binding.value) for name, binding in ctx.bound.items()}
+    known = ctx.source.declared | {name: _seen(binding.value) for name, binding in ctx.bound.items()}
     try:
         value = ctx.source.evaluate(node.args[0], known)
     except Exception as error:  # whatever the user's expression raises becomes a compile error at its place

@@ -10,7 +10,7 @@ import numpy as np
 from engine.compiler import ops, types
 from engine.compiler.library.registry import run_in_python
 from engine.compiler.types import Scalar
-from engine.compiler.values import Value, type_of
+from engine.compiler.values import Value, type_of, value_class
 
 
 class Primitive:
@@ -35,20 +35,14 @@ class Primitive:
         return args[0]._by_component(self.primitive, *(a._c if isinstance(a, Value) else a for a in args))
 
 
-def _cast(value: Any, dtype: Any) -> Any:
-    """Floats truncate toward zero and saturate, NaN gives 0; integers wrap."""
-    target = types.of_annotation(dtype)
-    assert isinstance(target, Scalar)
-    if target.is_int and type_of(value) in (types.float32, types.float64, types.float16):
-        low, high = target.range
-        return target.numpy.type(0 if value != value else int(min(max(float(value), low), high)))
-    return np.asarray(value).astype(target.numpy)[()]
-
-
 def _bitcast(value: Any, dtype: Any) -> Any:
     target = types.of_annotation(dtype)
-    assert isinstance(target, Scalar)
-    return np.asarray(value).view(target.numpy)[()]
+    bits = value._c.tobytes() if isinstance(value, Value) else np.asarray(value).tobytes()
+    same = types.components(target)
+    if same is None or len(bits) != same[0].size * same[1]:
+        raise TypeError(f"the bits of {type_of(value)!r} are not those of {target!r}: the sizes differ")
+    numbers = np.frombuffer(bits, same[0].numpy)
+    return numbers[0] if isinstance(target, Scalar) else value_class(target)._of(numbers.copy())
 
 
 sqrt = Primitive("sqrt", doc="Square root, correctly rounded.")
@@ -66,5 +60,5 @@ select_max = Primitive("select_max", doc="a if a > b else b: one instruction.")
 popcount = Primitive("popcount", doc="Number of one bits.")
 clz = Primitive("clz", doc="Number of zero bits above the highest one bit.")
 select = Primitive("select", lambda condition, a, b: a if condition else b, "a where the condition holds, else b.")
-bitcast = Primitive("bitcast", _bitcast, "The same bits as another scalar type of the same width.")
-cast = Primitive("cast", _cast, "Conversion between scalar types.")
+bitcast = Primitive("bitcast", _bitcast, "The same bytes as another type of that size; float32(x) converts numbers.")
+cast = Primitive("cast", _bitcast, bitcast.__doc__ or "")

@@ -61,7 +61,7 @@ def _fill_types(module: python_types.ModuleType) -> None:
         setattr(module, name, getattr(public, name))
     module.np_dtype_to_warp_type = _numpy_types()
     names = engine.compiler.values.names
-    module.vector_types = tuple(v for n, v in vars(names).items() if n.startswith("vec"))
+    module.vector_types = tuple(v for n, v in vars(names).items() if n.startswith("vec") and isinstance(v, type))
     module.non_atomic_types = (types.int8, types.uint8, types.int16, types.uint16)
     module.float_base, module.int_base, module.scalar_base = float, int, float
     module.strides_from_shape = lambda shape, dtype: tuple(
