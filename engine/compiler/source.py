@@ -121,7 +121,7 @@ def _declared(fn: Callable[..., Any]) -> dict[str, Any]:
     Of kernels made in a loop each has its own values. Nothing is read from the file.
     """
     code, scope = fn.__code__, fn.__globals__
-    if not any(name == "static" or getattr(scope.get(name), "intrinsic", None) == "static" for name in code.co_names):
+    if "static" not in (*code.co_names, *code.co_freevars):
         return {}
     found = {name: scope[name] for name in code.co_names if name in scope}
     for name, cell in zip(code.co_freevars, fn.__closure__ or (), strict=True):

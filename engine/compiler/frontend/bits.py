@@ -30,11 +30,11 @@ def reinterpret(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> O
         sizes = [types.memory_layout(t)[1] for t in (value.type, target)]
         raise ctx.error(node, f"the bits of {value.type!r} are not those of {target!r}: the sizes differ, {sizes[0]} "
                               f"and {sizes[1]} bytes")  # fmt: skip
-    placed = list(zip(types.memory_layout(value.type)[0], scalars_of(ctx, value, node), strict=True))
+    placed = list(zip(types.memory_layout(value.type)[0], _scalars_of(ctx, value, node), strict=True))
     leaves = [leaf for _, leaf in types.leaves(target) if isinstance(leaf, types.Scalar)]
     offsets = types.memory_layout(target)[0]
     found = [_read(ctx, placed, at, leaf, node) for at, leaf in zip(offsets, leaves, strict=True)]
-    return assembled(ctx, target, iter(found), node)
+    return _assembled(ctx, target, iter(found), node)
 
 
 def _is_numbers(t: types.Type) -> bool:
@@ -42,31 +42,28 @@ def _is_numbers(t: types.Type) -> bool:
     return is_known and all(isinstance(leaf, types.Scalar) for _, leaf in types.leaves(t))
 
 
-def scalars_of(ctx: Lowering, value: Op, node: ast.AST) -> list[Op]:
+def _scalars_of(ctx: Lowering, value: Op, node: ast.AST) -> list[Op]:
     """The numbers that a value consists of, in the order of `types.leaves`."""
     if isinstance(value.type, types.Scalar):
         return [value]
     parts = (ctx.emit("extract", t, value, node=node, index=k) for k, t in enumerate(_part_types(value.type)))
-    return [scalar for part in parts for scalar in scalars_of(ctx, part, node)]
+    return [scalar for part in parts for scalar in _scalars_of(ctx, part, node)]
 
 
 def _part_types(t: types.Type) -> list[types.Type]:
     """What `make` puts together to a value of type `t`."""
-    match t:
-        case types.Struct(fields=fields):
-            return [kind for _, kind in fields]
-        case types.Tuple(items):
-            return list(items)
+    if isinstance(t, types.Struct):
+        return [kind for _, kind in t.fields]
     same = types.components(t)
     assert same is not None, t
     return [same[0]] * same[1]
 
 
-def assembled(ctx: Lowering, t: types.Type, scalars: Iterator[Op], node: ast.AST) -> Op:
+def _assembled(ctx: Lowering, t: types.Type, scalars: Iterator[Op], node: ast.AST) -> Op:
     """A value of type `t` of the next of the scalars."""
     if isinstance(t, types.Scalar):
         return next(scalars)
-    return ctx.emit("make", t, *[assembled(ctx, part, scalars, node) for part in _part_types(t)], node=node)
+    return ctx.emit("make", t, *[_assembled(ctx, part, scalars, node) for part in _part_types(t)], node=node)
 
 
 def _read(ctx: Lowering, placed: list[tuple[int, Op]], at: int, leaf: types.Scalar, node: ast.AST) -> Op:

@@ -83,14 +83,14 @@ def _check_size(ctx: Lowering, t: types.Type, kwargs: dict[str, Value], node: as
     for name, given in kwargs.items():
         if name not in own:
             raise ctx.error(node, f"{t!r}() has no parameter '{name}'")
-        if known_value(given) != own[name]:
+        if _known_value(given) != own[name]:
             raise ctx.error(node, f"{t!r}() has {name} {own[name]}")
 
 
-def known_value(v: Value) -> Any:
+def _known_value(v: Value) -> Any:
     """What is known of a value while compiling: itself, or None for one of run time, also within a tuple."""
     if isinstance(v, Several):
-        return tuple(map(known_value, v.items))
+        return tuple(map(_known_value, v.items))
     return v.value if isinstance(v, Static) else None
 
 
