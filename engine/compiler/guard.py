@@ -44,7 +44,6 @@ class Bound(NamedTuple):
     wraps: bool = False
 
 
-
 def guard(fn: Function, checked: bool, finite: bool) -> Function:
     """`fn` and all functions that it calls, with checks: of indices and divisors (`checked`), of what is stored into
     arrays of floats (`finite`). `fn` is not changed."""
@@ -156,7 +155,7 @@ class _Guard:
 
         def note() -> None:
             limit = self.const(extent, int64) if isinstance(extent, int) else extent
-            self.fault("bounds", (index, limit), array=name, dim=dim)
+            self.fault("bounds", (index, limit), array=name, dim=dim, unsigned=index.type is uint64)
 
         if not rest:
             return self.inside(note)

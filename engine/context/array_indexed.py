@@ -52,6 +52,12 @@ class indexedarray(ArrayOperators):
         """`indexedarray[float, 2]` annotates what `indexedarray(dtype=float, ndim=2)` does."""
         return ArrayAnnotation.of(cls, given)
 
+    def check_positions(self) -> None:
+        """Raises IndexError if a list, which somebody may have written into, leads out of the data by now."""
+        for axis, positions in enumerate(self.indices):
+            if positions is not None:
+                _require_within(positions, self.data, axis)
+
     # what a launch and a struct read, as of an array
     @property
     def ptr(self) -> int:
@@ -162,13 +168,17 @@ def _list_of(given: Any, data: array, axis: int) -> array | None:
     if given.device is not data.device:
         raise TypeError(f"the indices are on device '{given.device.name}', the data on '{data.device.name}'")
     positions = given.contiguous()
+    _require_within(positions, data, axis)
+    return positions
+
+
+def _require_within(positions: array, data: array, axis: int) -> None:
     if positions.size:
         found = positions.numpy()
         low, high = int(found.min()), int(found.max())
         if low < 0 or high >= data.shape[axis]:
             wrong = low if low < 0 else high
             raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {data.shape[axis]}")
-    return positions
 
 
 def _or_all(positions: array | None, data: array, axis: int) -> array:

@@ -85,22 +85,23 @@ class CheckedProgram:
             if self._record.is_clean:
                 return
             extents = _EXTENTS.unpack_from(block, HEADER_BYTES)
-            self._warn_of_divisions(extents)
-            error = self._failure(extents)
+            division, error = self._division(extents), self._failure(extents)
+        if division is not None:
+            place, message = division
+            # as other warnings, it is shown once for each line by default
+            warnings.warn_explicit(message, DivisionWarning, place.attrs["file"], _line(place), registry=_warned)
         if error is not None:
             raise error
 
-    def _warn_of_divisions(self, extents: tuple[int, ...]) -> None:
-        """A warning whose place is the line of the kernel; as others, it is shown once for each place by default."""
+    def _division(self, extents: tuple[int, ...]) -> tuple[Op, str] | None:
+        """The first division by zero, and what to say of it."""
         thread, site, _ = self._record.finding(FIRST_DIVISION)
         if thread == NO_THREAD:
-            return
+            return None
         op, times = self.compiled.sites[site], self._record.count("division")
         often = f"{times} times, first in thread" if times > 1 else "in thread"
-        message = f"launch of '{self.compiled.name}': an integer divided by zero gave 0, {often} " + _shown(
-            _index(thread, extents)
-        )
-        warnings.warn_explicit(message, DivisionWarning, op.attrs["file"], _line(op), registry=_warned)
+        where = _shown(_index(thread, extents))
+        return op, f"launch of '{self.compiled.name}': an integer divided by zero gave 0, {often} {where}"
 
     def _failure(self, extents: tuple[int, ...]) -> CheckError | None:
         thread, site, values = self._record.finding(FIRST_FAILURE)
@@ -117,6 +118,8 @@ class CheckedProgram:
 
 def _bounds(kernel: str, op: Op, values: list[int], common: dict[str, Any]) -> CheckError:
     index, extent = values[:2]
+    if op.attrs["unsigned"]:
+        index %= 2**64
     name, dim = op.attrs["array"], op.attrs["dim"]
     reason = f"index {index} is outside '{name}', whose extent along dimension {dim} is {extent}"
     return BoundsError(kernel, reason, argument=name, index=index, extent=extent, dim=dim, **common)

@@ -66,6 +66,8 @@ def make_packer(
         wanted[i] = {path: leaf for leaf, (path, _) in enumerate(types.leaves(arg_type))}
         used = [slot.path for slot in slots if slot.param == i]
         lines += [f"    {line}" for line in _checks(i, arg_type, exact[i], i in dense, bool(used), scope)]
+        if record and isinstance(arg_type, types.IndexedArray):
+            lines.append(f"    a{i}.check_positions()")
     values = [_value(slot, arg_types[slot.param], wanted[slot.param]) for slot in slots]
     scope["block"] = block_format(slots).pack
     lines.append(f"    return block({', '.join(['entry, size, count, record, d0, d1, d2, d3', *values])})")

@@ -226,19 +226,23 @@ def test_indexed_arrays_are_checked(checked):
     with pytest.raises(BoundsError, match=r"index 3 is outside 'x', whose extent along dimension 0 is 3"):
         engine.launch(through_lists, 3, [picked, out, 1])
     assert out.numpy().tolist() == [1.0, 4.0, 0.0]
+    picked.indices[0].fill_(10)  # the lists themselves may be written into
+    with pytest.raises(IndexError, match="index 10 is out of bounds for axis 0 with size 10"):
+        engine.launch(through_lists, 3, [picked, out, 0])
 
 
 @k.kernel
-def wide_index(x: k.array(dtype=float), i: k.int64, u: k.uint32):
-    x[k.tid()] = x[i] + x[u]
+def wide_index(x: k.array(dtype=float), i: k.int64, u: k.uint32, w: k.uint64):
+    x[k.tid()] = x[i] + x[u] + x[w]
 
 
-def test_indices_count_before_they_are_narrowed(checked):
-    x = engine.zeros(16, dtype=float)
-    with pytest.raises(BoundsError, match=f"index {2**32} is outside 'x'"):
-        engine.launch(wide_index, 16, [x, 2**32, 0])
-    with pytest.raises(BoundsError, match=f"index {2**32 - 1} is outside 'x'"):
-        engine.launch(wide_index, 16, [x, 0, 2**32 - 1])
+WIDE = [(2**32, 0, 0), (-(2**63), 0, 0), (0, 2**32 - 1, 0), (0, 0, 2**64 - 1), (0, 0, 2**63)]
+
+
+@pytest.mark.parametrize("given", WIDE)
+def test_indices_count_before_they_are_narrowed(checked, given):
+    with pytest.raises(BoundsError, match=f"index {sum(given)} is outside 'x'"):
+        engine.launch(wide_index, 16, [engine.zeros(16, dtype=float), *given])
 
 
 @k.kernel
