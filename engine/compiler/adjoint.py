@@ -36,7 +36,9 @@ from engine.compiler.simplify import simplify
 from engine.compiler.types import LocalArray, Pointer, Scalar, Table, Type, bool_, int32, int64, leaves, pointer, void
 from engine.errors import CompileError
 
-_PURE = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "pointer_to_int", "int_to_pointer"})
+_PURE = frozenset(
+    {*ELEMENTWISE, "cast", "bitcast", "select", "bits", "tid", "address", "pointer_to_int", "int_to_pointer"}
+)
 
 
 @dataclass(eq=False)
@@ -705,5 +707,6 @@ HANDLERS: dict[str, Callable[[Reverse, Op], None]] = {
 }  # fmt: skip
 # ops that pass no gradient on
 PASSIVE = frozenset(
-    {"const", "tid", "address", "index", "local", "print", "fault", "local_pointer", "pointer_to_int", "int_to_pointer"}
+    {"const", "tid", "bits", "address", "index", "local", "print", "fault", "local_pointer", "pointer_to_int",
+     "int_to_pointer"}
 )

@@ -329,6 +329,15 @@ class Lanes(Thread):
         else:
             self.vectors[op] = self.chosen(self.vector(condition), vt, x, y)
 
+    def vector_bits(self, op: Op) -> None:
+        vt = self.vector_type(op.type)
+        total = ""
+        for k, v in enumerate(op.operands):
+            one = self.value(f"zext <{self.width} x i1> {self.vector(v)} to {vt}")
+            one = self.value(f"shl {vt} {one}, splat (i32 {k})") if k else one
+            total = self.value(f"or {vt} {total}, {one}") if total else one
+        self.vectors[op] = total
+
     def vector_address(self, op: Op) -> None:
         p, offset = op.operands
         offsets = self.vector(offset)
@@ -380,7 +389,8 @@ class Lanes(Thread):
 
 _L = Lanes
 _VECTOR: dict[str, Callable[[Lanes, Op], None]] = {
-    "cast": _L.vector_cast, "bitcast": _L.vector_bitcast, "select": _L.vector_select, "address": _L.vector_address,
+    "cast": _L.vector_cast, "bitcast": _L.vector_bitcast, "select": _L.vector_select, "bits": _L.vector_bits,
+    "address": _L.vector_address,
 }  # fmt: skip
 _LANES: dict[str, Callable[[Lanes, Op], None]] = {
     "slot": _L.slot, "get": _L.get, "set": _L.set, "local": memory.local, "local_load": memory.local_load,

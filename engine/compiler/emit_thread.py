@@ -273,6 +273,14 @@ class Thread:
         v = op.operands[0]
         self.names[op] = emit_ops.cast(self, v.type, op.type, self.names[v])  # type: ignore[arg-type]
 
+    def bits(self, op: Op) -> None:
+        """A vector of the truth values, seen as an integer: from it LLVM makes one comparison of all of them."""
+        n, vector = len(op.operands), "poison"
+        for k, v in enumerate(op.operands):
+            vector = self.value(f"insertelement <{n} x i1> {vector}, i1 {self.names[v]}, i64 {k}")
+        packed = self.value(f"bitcast <{n} x i1> {vector} to i{n}")
+        self.names[op] = packed if n == 32 else self.value(f"zext i{n} {packed} to i32")
+
     def bitcast(self, op: Op) -> None:
         v = op.operands[0]
         a, b = LLVM_TYPES[v.type.name], LLVM_TYPES[op.type.name]  # type: ignore[attr-defined]
@@ -580,7 +588,8 @@ class Thread:
 
 _T = Thread
 _STRUCTURE: dict[str, Callable[[Thread, Op], Any]] = {
-    "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "slot": _T.slot,
+    "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "bits": _T.bits,
+    "slot": _T.slot,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
     "while": _T.while_, "print": _T.print, "fault": _T.fault, "local_pointer": _T.local_pointer,

@@ -166,6 +166,7 @@ STRUCTURAL: dict[str, str] = {
     "cast": "scalar or by component: float to int truncates and saturates, int to int wraps",
     "bitcast": "same bits, other scalar type of the same width",
     "select": "condition, a, b: a where the scalar condition holds, else b; a and b are of any value type",
+    "bits": "at most 32 truth values: the uint32 whose bit k is the k-th of them",
     "make": "aggregate of the type's scalar components (vector, matrix, quat, transform) or fields (struct, tuple)",
     "extract": "attrs index: scalar component or field of an aggregate",
     "insert": "attrs index: the aggregate with one component or field replaced",

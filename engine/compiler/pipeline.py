@@ -160,7 +160,7 @@ class Stages(Mapping[str, Any]):
             return print_function(self.mir)
         if level == "llvm":
             return emitted(self.plain, self._name, self.decision, self._target)
-        return self._target.assembly(self["llvm"], self._options.opt_level)
+        return self._target.assembly(self["llvm"], self._options.opt_level, self.decision.straight)
 
     @functools.cached_property
     def mir(self) -> Function:
@@ -331,7 +331,7 @@ def _link(
     text = stages._known["llvm"] = emitted(stages.plain, mir.name, stages.decision, target)
     times["emit"] = time.perf_counter() - clock
     clock = time.perf_counter()
-    image = target.emit(text, options.opt_level)
+    image = target.emit(text, options.opt_level, stages.decision.straight)
     times["llvm"] = time.perf_counter() - clock
     layout, checks = abi(mir), bool(sites(mir))
     if keep:

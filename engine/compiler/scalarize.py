@@ -174,6 +174,9 @@ class _Scalarizer:
         a, b = self.values[op.operands[1]], self.values[op.operands[2]]
         return [x if x is y else self.emit("select", x.type, (condition, x, y)) for x, y in zip(a, b, strict=True)]
 
+    def bits(self, op: Op) -> Leaves:
+        return [self.emit("bits", op.type, tuple([self.one(v) for v in op.operands]))]
+
     def make(self, op: Op) -> Leaves:
         return [leaf for v in op.operands for leaf in self.values[v]]
 
@@ -528,7 +531,7 @@ _S = _Scalarizer
 _HANDLERS: dict[
     str, Callable[[_Scalarizer, Op], Leaves | None]] = { **dict.fromkeys(ELEMENTWISE, _S.elementwise),
     "const": _S.constant, "tid": _S.thread_index, "cast": _S.cast, "bitcast": _S.cast, "select": _S.select,
-    "make": _S.make, "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at,
+    "bits": _S.bits, "make": _S.make, "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at,
     "insert_at": _S.insert_at, "slot": _S.slot, "get": _S.get, "set": _S.set, "local": _S.local,
     "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
     "atomic": _S.atomic, "subarray": _S.subarray, "view": _S.view, "local_view": _S.local_view,

@@ -8,7 +8,7 @@ to measured kernels; they err on the side of the thread shape, which is never ba
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.compiler import emit_lanes_memory as memory
 from engine.compiler.ir import Function, Op, Region
@@ -40,10 +40,19 @@ class Decision:
     shape: str
     width: int
     reasons: tuple[str, ...]
+    straight: bool = False  # LLVM shall look for vectors in straight-line code, too
 
 
 def choose(fn: Function, wanted: str, width: int) -> Decision:
     """The shape of a MIR kernel; `wanted` is "auto" or what the user asks for."""
+    packs = any(op.kind == "bits" for op in fn.body.walk())
+    if packs and wanted == "auto":
+        return Decision("thread", 1, ("each thread works on several things at once",), True)
+    decision = _choose(fn, wanted, width)
+    return replace(decision, straight=packs and decision.shape == "thread")
+
+
+def _choose(fn: Function, wanted: str, width: int) -> Decision:
     indices = {op.attrs["ndim"] for op in fn.body.walk() if op.kind == "tid"}
     if len(indices) != 1:
         reason = "it does not ask for its index" if not indices else "it asks for indices of several grids"

@@ -17,7 +17,7 @@ from engine.compiler.simplify_rules import IDENTITIES, fold_op
 from engine.compiler.types import Scalar
 
 _PURE = frozenset(
-    {*ELEMENTWISE, "cast", "bitcast", "select", "tid", "address", "load", "get", "local_load", "const", "index",
+    {*ELEMENTWISE, "cast", "bitcast", "select", "bits", "tid", "address", "load", "get", "local_load", "const", "index",
      "local_pointer", "pointer_to_int", "int_to_pointer"}
 )
 _PLACES = frozenset({"slot", "local"})
@@ -220,7 +220,7 @@ class _Forward:
             self.epoch += 1
 
 
-_FOLDED = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})
+_FOLDED = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "bits"})
 _MERGED = _FOLDED | {"load", "tid", "address"}
 _FORWARD: dict[str, Callable[[_Forward, Op, list[Op]], None]] = {
     "const": _Forward.constant, "get": _Forward.get, "set": _Forward.set, "if": _Forward.branch, "for": _Forward.loop,

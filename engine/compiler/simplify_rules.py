@@ -24,6 +24,8 @@ def fold_op(kind: str, op: Op, values: list[Any], source: Any) -> Any:
         if "bfloat16" in (source.name, op.type.name):  # type: ignore[attr-defined]
             return None
         return np.array(values[0], source.numpy).view(op.type.numpy).item()  # type: ignore[attr-defined]
+    if kind == "bits":
+        return sum(1 << k for k, value in enumerate(values) if value)
     if kind == "cast":
         return cast_constant(values[0], op.type)  # type: ignore[arg-type]
     if source.bits == 16 and source.is_float:

@@ -181,21 +181,25 @@ class HostTarget:
             machines[opt_level] = self._new_machine(opt_level)
         return machines[opt_level]
 
-    def optimized(self, text: str, opt_level: int = 3) -> Any:
-        """The LLVM module parsed, verified and optimised, and the machine to emit it with."""
+    def optimized(self, text: str, opt_level: int = 3, straight: bool = False) -> Any:
+        """The LLVM module parsed, verified and optimised, and the machine to emit it with.
+
+        `straight`: look for vectors in straight-line code, too. On a large kernel that takes four times as long as all
+        other passes together.
+        """
         machine = self.machine(opt_level)
         module = llvm.parse_assembly(text, context=llvm.create_context())
         module.verify()
         tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
         tuning.loop_vectorization = tuning.loop_unrolling = opt_level > 1
-        tuning.slp_vectorization = False  # takes four times as long as all other passes together on a large kernel
+        tuning.slp_vectorization = straight
         builder = llvm.create_pass_builder(machine, tuning)
         _without_lock("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
         return module, machine
 
-    def emit(self, text: str, opt_level: int = 3) -> bytes:
+    def emit(self, text: str, opt_level: int = 3, straight: bool = False) -> bytes:
         """Object code of an LLVM module given as text."""
-        module, machine = self.optimized(text, opt_level)
+        module, machine = self.optimized(text, opt_level, straight)
         with llvm.ffi.OutputString() as message:
             buffer = _without_lock("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, message)
             if not buffer:
@@ -207,9 +211,9 @@ class HostTarget:
         finally:
             llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
-    def assembly(self, text: str, opt_level: int = 3) -> str:
+    def assembly(self, text: str, opt_level: int = 3, straight: bool = False) -> str:
         """Assembly of the same, for people."""
-        module, machine = self.optimized(text, opt_level)
+        module, machine = self.optimized(text, opt_level, straight)
         return machine.emit_assembly(module)
 
     def link(self, image: bytes, *symbols: str) -> tuple[int, ...]:

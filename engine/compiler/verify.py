@@ -28,6 +28,7 @@ from engine.compiler.types import (
     int64,
     leaves,
     pointer,
+    uint32,
 )
 from engine.errors import InternalError
 
@@ -187,6 +188,10 @@ class _Verifier:
             _same(c, bool_) and _same(a, b) and _same(a, op.type), op, "condition is a bool, both values of its type"
         )
 
+    def bits(self, op: Op) -> None:
+        self.require(_same(op.type, uint32) and 0 < len(op.operands) <= 32, op, "packs 1 … 32 truth values")
+        self.require(all(_same(v.type, bool_) for v in op.operands), op, "takes truth values")
+
     def make(self, op: Op) -> None:
         parts = part_types(op.type)
         self.require(
@@ -343,7 +348,8 @@ class _Verifier:
 
 _V = _Verifier
 _RULES: dict[str, Callable[[_Verifier, Op], None]] = {
-    "const": _V.const, "tid": _V.tid, "cast": _V.cast, "bitcast": _V.bitcast, "select": _V.select, "make": _V.make,
+    "const": _V.const, "tid": _V.tid, "cast": _V.cast, "bitcast": _V.bitcast, "select": _V.select, "bits": _V.bits,
+    "make": _V.make,
     "extract": _V.extract, "insert": _V.insert, "extract_at": _V.component_at, "insert_at": _V.component_at,
     "slot": _V.slot, "get": _V.get, "set": _V.set, "local": _V.local, "local_load": _V.local_access,
     "local_store": _V.local_access, "load": _V.access, "store": _V.access, "atomic": _V.access, "subarray": _V.subarray,

@@ -176,6 +176,11 @@ def primitive(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Val
         return reinterpret(ctx, name, args, node)
     if name == "select":
         return _select(ctx, args, node)
+    if name == "bits":
+        flags = [ctx.value(a, node) for a in args]
+        if not 0 < len(flags) <= 32 or any(v.type != types.bool_ for v in flags):
+            raise ctx.error(node, "bits() takes 1 to 32 truth values")
+        return ctx.emit("bits", types.uint32, *flags, node=node)
     row = ops.ELEMENTWISE[name]
     if name in ("min", "max") and name in BUILTINS and (len(args) != 2 or not _all_scalars(args)):
         return call_builtin(ctx, BUILTINS[name], args, {}, node)
@@ -213,9 +218,25 @@ def _select(ctx: Lowering, args: list[Value], node: ast.AST) -> Value:
     condition = ctx.value(args[0], node)
     ta, tb = type_of(args[1]), type_of(args[2])
     a, b = ctx.value(args[1], node, tb), ctx.value(args[2], node, ta)
+    if isinstance(condition.type, types.Vector):
+        return _select_each(ctx, condition, a, b, node)
     if condition.type != types.bool_ or a.type != b.type:
         raise ctx.error(node, f"select() does not take ({condition.type!r}, {a.type!r}, {b.type!r})")
     return ctx.emit("select", a.type, condition, a, b, node=node)
+
+
+def _select_each(ctx: Lowering, mask: Op, a: Op, b: Op, node: ast.AST) -> Op:
+    """The same by component, for a vector of truth values and two vectors of its length."""
+    t = a.type
+    fits = isinstance(t, types.Vector) and types.with_scalar(t, types.bool_) == mask.type and t == b.type
+    if not fits or not isinstance(t, types.Vector):
+        raise ctx.error(node, f"select() does not take ({mask.type!r}, {a.type!r}, {b.type!r})")
+    parts = []
+    for k in range(t.length):
+        c = ctx.emit("extract", types.bool_, mask, node=node, index=k)
+        x, y = (ctx.emit("extract", t.dtype, v, node=node, index=k) for v in (a, b))
+        parts.append(ctx.emit("select", t.dtype, c, x, y, node=node))
+    return ctx.emit("make", t, *parts, node=node)
 
 
 def not_callable(ctx: Lowering, target: Any, node: ast.Call) -> Exception:

@@ -332,8 +332,8 @@ def type_of(v: Value) -> types.Type | None:
 
 def is_cheap(region: Region, limit: int = 40) -> bool:
     """Whether running `region` unasked is harmless and cheap: no effects, no memory, few ops."""
-    allowed = ops.ELEMENTWISE.keys() | {"const", "cast", "bitcast", "select", "make", "extract", "insert", "get",
-                                        "tid", "shape", "count", "field"}  # fmt: skip
+    allowed = ops.ELEMENTWISE.keys() | {"const", "cast", "bitcast", "select", "bits", "make", "extract", "insert",
+                                        "get", "tid", "shape", "count", "field"}  # fmt: skip
     return len(region.ops) <= limit and all(op.kind in allowed for op in region.ops)
 
 

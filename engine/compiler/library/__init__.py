@@ -9,6 +9,7 @@ from engine.compiler.library import (
     exponential,
     linear,
     logarithm,
+    masks,
     matrices,
     noise,
     power,
@@ -22,6 +23,6 @@ from engine.compiler.library import (
 )
 
 __all__ = [
-    "arc", "constructors", "decompositions", "derivatives", "error", "exponential", "linear", "logarithm",
+    "arc", "constructors", "decompositions", "derivatives", "error", "exponential", "linear", "logarithm", "masks",
     "matrices", "noise", "power", "random", "remainder", "rigid", "rotations", "scalar", "searching", "trig",
 ]  # fmt: skip

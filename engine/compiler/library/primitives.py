@@ -35,6 +35,16 @@ class Primitive:
         return args[0]._by_component(self.primitive, *(a._c if isinstance(a, Value) else a for a in args))
 
 
+def _select(condition: Any, a: Any, b: Any) -> Any:
+    if isinstance(condition, Value):
+        return type(a)(*[x if chosen else y for chosen, x, y in zip(condition, a, b, strict=True)])
+    return a if condition else b
+
+
+def _bits(*flags: Any) -> Any:
+    return np.uint32(sum(1 << k for k, flag in enumerate(flags) if flag))
+
+
 def _bitcast(value: Any, dtype: Any) -> Any:
     target = types.of_annotation(dtype)
     bits = value._c.tobytes() if isinstance(value, Value) else np.asarray(value).tobytes()
@@ -59,6 +69,7 @@ select_min = Primitive("select_min", doc="a if a < b else b: one instruction.")
 select_max = Primitive("select_max", doc="a if a > b else b: one instruction.")
 popcount = Primitive("popcount", doc="Number of one bits.")
 clz = Primitive("clz", doc="Number of zero bits above the highest one bit.")
-select = Primitive("select", lambda condition, a, b: a if condition else b, "a where the condition holds, else b.")
+select = Primitive("select", _select, "a where the condition holds, else b; a mask chooses by component.")
+bits = Primitive("bits", _bits, "At most 32 truth values as the bits of a uint32.")
 bitcast = Primitive("bitcast", _bitcast, "The same bytes as another type of that size; float32(x) converts numbers.")
 cast = Primitive("cast", _bitcast, bitcast.__doc__ or "")
