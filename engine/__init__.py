@@ -47,14 +47,23 @@ from engine.compiler.types import AnyScalar as Scalar
 from engine.config import DeterministicMode, config
 from engine.context import (
     Device,
+    Graph,
     Indirect,
     Launch,
+    ScopedCapture,
     Table,
     array,
     array1d,
     array2d,
     array3d,
     array4d,
+    capture_begin,
+    capture_debug_dot_print,
+    capture_end,
+    capture_if,
+    capture_launch,
+    capture_stamp,
+    capture_while,
     clone,
     copy,
     empty,
@@ -66,6 +75,7 @@ from engine.context import (
     get_device,
     get_devices,
     indirect,
+    is_conditional_graph_supported,
     launch,
     make_table,
     ones,
@@ -79,6 +89,7 @@ from engine.context.scope import (
     get_cuda_device,
     get_cuda_device_count,
     get_cuda_devices,
+    get_cuda_driver_version,
     get_preferred_device,
     init,
     is_cpu_available,
@@ -94,7 +105,7 @@ from engine.context.scope import (
     synchronize,
     synchronize_device,
 )
-from engine.errors import CompileError, DeviceError, Error, LaunchError, SceneError, SimulationError
+from engine.errors import CaptureError, CompileError, DeviceError, Error, LaunchError, SceneError, SimulationError
 
 if TYPE_CHECKING:
     from engine import debug, geom, plugin, sim, stream, timer
@@ -113,12 +124,19 @@ _FUNCTIONS = {"load": "engine.sim.load", "Tape": "engine.context.tape",
               "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
               "ScopedTimer": "engine.utils", "transform_expand": "engine.utils",
               "dtype_to_numpy": "engine.types"}  # fmt: skip
+_FUNCTIONS |= dict.fromkeys(
+    ("Event", "ScopedStream", "Stream", "get_event_elapsed_time", "get_stream", "record_event", "set_stream",
+     "synchronize_event", "synchronize_stream", "wait_event", "wait_stream"),
+    "engine.stream",
+)  # fmt: skip
 
 __all__ = [
+    "CaptureError", "Graph", "ScopedCapture", "capture_begin", "capture_debug_dot_print", "capture_end", "capture_if",
+    "capture_launch", "capture_stamp", "capture_while", "is_conditional_graph_supported",
     "CompileError", "DeterministicMode", "Device", "DeviceError", "Error", "Float", "Function", "Indirect", "Int",
     "Kernel", "Launch", "LaunchError", "Module", "Scalar", "ScopedDevice", "Tape", "address_of", "force_load",
-    "func_native", "get_cuda_device",
-    "get_cuda_device_count", "get_cuda_devices", "get_module", "get_module_options", "get_preferred_device", "init",
+    "func_native", "get_cuda_device", "get_cuda_device_count", "get_cuda_devices", "get_cuda_driver_version",
+    "get_module", "get_module_options", "get_preferred_device", "init",
     "is_cpu_available", "is_cuda_available", "is_device_available", "is_mempool_access_enabled",
     "is_mempool_access_supported", "is_mempool_enabled", "is_mempool_supported", "is_peer_access_enabled",
     "is_peer_access_supported", "load_module", "overload", "set_device", "set_module_options", "synchronize",

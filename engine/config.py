@@ -187,6 +187,7 @@ class Config:
 
     device = Knob(_text, "", "device used where none is named; empty: the first GPU that works, else cpu")
     threads = Knob(_integer(1, 1024), available_threads, "worker threads of the cpu device; never changes results")
+    graphs = Knob(_flag, True, "run the frames of a simulation as graphs; never changes results")
     kernel_cache = Knob(_flag, True, "keep compiled kernels in cache_dir and take them from there")
     verify = Knob(_flag, False, "verify the IR after every pass, not only before emission")
     verbose = Knob(_flag, False, "say on stderr what is compiled, loaded and reallocated")

@@ -121,6 +121,14 @@ class TapeError(Error, RuntimeError):
     """A tape was asked for something that it cannot do: second derivatives, a loss that nothing depends on."""
 
 
+class CaptureError(Error, RuntimeError):
+    """A call that a graph cannot hold, or that is out of place, while launches are captured; `call` is its name."""
+
+    def __init__(self, call: str, reason: str):
+        self.call, self.reason = call, reason
+        super().__init__(f"{call}: {reason}")
+
+
 class DeviceError(Error, RuntimeError):
     """A call of a device's driver failed, or the device does not exist.
 

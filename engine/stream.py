@@ -5,14 +5,15 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import Any
 
-from engine.context import Device, get_device, get_devices
+from engine.context import Device, get_device, get_devices, recording
 from engine.errors import DeviceError
 
 
 class Event:
     """A point in a stream's order. Recording it notes the time, so that two events measure what lies between them."""
 
-    def __init__(self, device: Any = None):
+    def __init__(self, device: Any = None, **options: Any):
+        """options: Warp's (`enable_timing`, `interprocess`); every event can be timed."""
         self.device: Device = get_device(device)
         self._recorded_at: int | None = None
 
@@ -22,9 +23,10 @@ class Event:
         return True
 
     def record(self) -> None:
-        """Place this event behind all work given to the device so far."""
-        self.device.synchronize()
-        self._recorded_at = perf_counter_ns()
+        """Place this event behind all work given to the device so far. In a capture it orders, and notes no time."""
+        if recording.current() is None:
+            self.device.synchronize()
+            self._recorded_at = perf_counter_ns()
 
     def synchronize(self) -> None:
         """Wait until the work before this event is done."""
@@ -39,8 +41,19 @@ class Event:
 class Stream:
     """Work that runs in order. Streams of the cpu all run at once, in the order of the calls."""
 
-    def __init__(self, device: Any = None):
+    def __init__(self, device: Any = None, **options: Any):
+        """options: Warp's (`priority`), without effect on the cpu."""
         self.device: Device = get_device(device)
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether what this thread gives to the stream becomes a graph."""
+        return recording.current() is not None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all work given to the stream is done."""
+        return True
 
     def record_event(self, event: Event | None = None) -> Event:
         """Place `event`, or a new one, behind the work given to this stream so far."""
@@ -52,18 +65,87 @@ class Stream:
         """Let later work of this stream start after `event`."""
         event.synchronize()
 
-    def wait_stream(self, other: Stream) -> None:
+    def wait_stream(self, other: Stream, event: Event | None = None) -> None:
         """Let later work of this stream start after the present work of `other`."""
-        self.wait_event(other.record_event())
+        self.wait_event(other.record_event(event))
 
     def synchronize(self) -> None:
-        """Wait until the work of this stream is done."""
+        """Wait until the work of this stream is done. Raises CaptureError in a capture, whose work has not begun."""
+        recording.refuse("Stream.synchronize", "the work is not done before capture_launch")
         self.device.synchronize()
 
 
-def get_event_elapsed_time(start: Event, end: Event) -> float:
+_current: dict[str, Stream] = {}
+
+
+def get_stream(device: Any = None) -> Stream:
+    """The stream that work on a device goes to where none is named."""
+    home = get_device(device)
+    return _current.setdefault(home.name, Stream(home))
+
+
+def set_stream(stream: Stream, device: Any = None, sync: bool = False) -> None:
+    """Make `stream` the one of its device. sync: its work starts after that of the stream before it."""
+    if device is not None and get_device(device) is not stream.device:
+        raise DeviceError(f"set_stream: the stream belongs to device '{stream.device.name}'")
+    before = get_stream(stream.device)
+    if sync:
+        stream.wait_stream(before)
+    _current[stream.device.name] = stream
+
+
+class ScopedStream:
+    """`with ScopedStream(stream):` makes `stream` the one of its device inside the block; None changes nothing.
+
+    sync_enter: its work starts after that of the stream before; sync_exit: that one goes on after the block's work.
+    """
+
+    def __init__(self, stream: Stream | None, sync_enter: bool = True, sync_exit: bool = False):
+        self.stream, self.sync_enter, self.sync_exit = stream, sync_enter, sync_exit
+        self.device = None if stream is None else stream.device
+        self.saved_stream: Stream | None = None
+
+    def __enter__(self) -> Stream | None:
+        if self.stream is not None:
+            self.saved_stream = get_stream(self.stream.device)
+            set_stream(self.stream, sync=self.sync_enter)
+        return self.stream
+
+    def __exit__(self, *error: Any) -> None:
+        if self.stream is not None and self.saved_stream is not None:
+            if self.sync_exit:
+                self.saved_stream.wait_stream(self.stream)
+            set_stream(self.saved_stream)
+
+
+def record_event(event: Event | None = None) -> Event:
+    """Place `event`, or a new one, behind the work of the default device's stream."""
+    return get_stream().record_event(event)
+
+
+def wait_event(event: Event) -> None:
+    """Let later work of the default device's stream start after `event`."""
+    get_stream().wait_event(event)
+
+
+def wait_stream(other: Stream, event: Event | None = None) -> None:
+    """Let later work of the default device's stream start after the present work of `other`."""
+    get_stream().wait_stream(other, event)
+
+
+def get_event_elapsed_time(start: Event, end: Event, synchronize: bool = True) -> float:
     """Milliseconds between two recorded events."""
     return end.elapsed_since(start)
+
+
+def synchronize_event(event: Event) -> None:
+    """Wait until the work before `event` is done."""
+    event.synchronize()
+
+
+def synchronize_stream(stream: Stream) -> None:
+    """Wait until the work of `stream` is done."""
+    stream.synchronize()
 
 
 def synchronize() -> None:

@@ -150,6 +150,14 @@ class Timer:
             return _NOTHING
         return _Scope(self, name, self._clocks.get(device))
 
+    def add(self, name: str, started: int, span: int) -> None:
+        """Counts a span that was timed elsewhere, in nanoseconds, as a scope below the one that this thread is in."""
+        if self.enabled:
+            thread = self._thread()
+            thread.stack[-1].child(name).add(span)
+            if self.tracing:
+                self._keep(thread.spans, name, started, span)
+
     def register_clock(self, clock: DeviceClock) -> None:
         """Scopes that name this clock's device are from now on timed by it too."""
         with self._lock:

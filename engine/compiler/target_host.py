@@ -1,9 +1,9 @@
 """The host CPU as a target: LLVM text to object code, object code to callable addresses.
 
-Three native functions serve all kernels: `weft_region`, which the workers of a parallel region enter (it claims chunks
-until none is left), `weft_call`, for small grids on the caller, and `weft_launch`, the same from one block of memory.
-All set the IEEE floating-point mode and restore the caller's: other libraries switch flush-to-zero on, which would
-change our results.
+Four native functions serve all kernels: `weft_region`, which the workers of a parallel region enter (it claims chunks
+until none is left), `weft_call`, for small grids on the caller, `weft_launch`, the same from one block of memory, and
+`weft_replay` (`emit_replay`), which runs a whole graph. All set the IEEE floating-point mode and restore the caller's:
+other libraries switch flush-to-zero on, which would change our results.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import ctypes
 import functools
 import itertools
 import threading
+import time
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 
 from engine.compiler.cache import KernelCache, digest
+from engine.compiler.emit_replay import replay_text
 from engine.errors import DeviceError, InternalError
 
 _REGION = """
@@ -231,17 +233,18 @@ class HostTarget:
 
     @functools.cached_property
     def _native(self) -> tuple[int, ...]:
-        """Addresses of the region, call and launch functions."""
+        """Addresses of the region, call, launch and replay functions."""
         architecture = self.triple.split("-")[0]
         if architecture not in _STATE:
             raise DeviceError("target_host", name=f"the processor architecture '{architecture}' is not supported")
         text = _REGION.format(**_STATE[architecture])
+        text += replay_text(architecture, time.CLOCK_MONOTONIC)
         cache, key = KernelCache(), digest(text, self.key)
         entry = cache.get(key)
         image = entry[1] if entry else self.emit(text)
         if entry is None:
             cache.put(key, {}, image)
-        return self.link(image, "weft_region", "weft_call", "weft_launch")
+        return self.link(image, "weft_region", "weft_call", "weft_launch", "weft_replay")
 
     @property
     def region_address(self) -> int:
@@ -257,6 +260,11 @@ class HostTarget:
     def launch_address(self) -> int:
         """Address of `void weft_launch(block)`: a whole launch on the caller, from its one block (see `_REGION`)."""
         return self._native[2]
+
+    @property
+    def replay_address(self) -> int:
+        """Address of `int64 weft_replay(context)`: a graph, from the row that its context says (see `emit_replay`)."""
+        return self._native[3]
 
 
 @functools.cache

@@ -36,13 +36,27 @@ from engine.context.array_make import (
     zeros,
     zeros_like,
 )
+from engine.context.capture import (
+    ScopedCapture,
+    capture_begin,
+    capture_debug_dot_print,
+    capture_end,
+    capture_if,
+    capture_launch,
+    capture_stamp,
+    capture_while,
+    is_conditional_graph_supported,
+)
 from engine.context.device import Device, get_device, get_devices
+from engine.context.graph import Graph
 from engine.context.launch import Indirect, Launch, indirect, launch, launch_tiled
 from engine.context.map import map
 from engine.context.table import Table, make_table, table
 
 __all__ = [
-    "Device", "Indirect", "Launch", "Table", "array", "array1d", "array2d", "array3d", "array4d", "clone",
+    "Device", "Graph", "Indirect", "Launch", "Table", "array", "array1d", "array2d", "array3d", "array4d",
+    "ScopedCapture", "capture_begin", "capture_debug_dot_print", "capture_end", "capture_if", "capture_launch",
+    "capture_stamp", "capture_while", "is_conditional_graph_supported", "clone",
     "copy", "device_from_torch", "device_to_torch", "empty", "empty_like", "from_dlpack", "from_jax", "from_numpy",
     "from_torch", "full", "full_like", "get_device", "get_devices", "indexedarray", "indexedarray1d",
     "indexedarray2d", "indexedarray3d", "indexedarray4d", "indirect", "launch", "launch_tiled", "make_table", "map",

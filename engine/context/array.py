@@ -18,7 +18,7 @@ import numpy as np
 from engine.compiler import types
 from engine.context import array_foreign as foreign
 from engine.context import array_views as views
-from engine.context import dtypes, gradients
+from engine.context import dtypes, gradients, recording
 from engine.context.annotation import ArrayAnnotation
 from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
@@ -158,6 +158,8 @@ class array(ArrayOperators):
             size = plane_stride * len(types.leaves(self.element))
         block = device.alloc(size, zeroed)
         self._set_memory(shape, steps, block.ptr, plane_stride, block, device)
+        if zeroed and recording.captures and (capture := recording.current()) is not None:
+            capture.zero(self)
 
     def _over_pointer(self, ptr: int, dtype: Any, shape: Any, strides: Any, capacity: int | None,
                       deleter: Callable[[int, int], None] | None, device: Device, layout: str) -> None:  # fmt: skip
@@ -203,6 +205,8 @@ class array(ArrayOperators):
         dtypes.keep_arrays(self.block, data, element)
         target = self._window(self.ptr, self.shape, self.strides)
         target[...] = source.reshape(target.shape)
+        if recording.captures and (capture := recording.current()) is not None:
+            capture.write(self, target)
 
     def _share(self, data: np.ndarray, dtype: Any, shape: Any, device: Device, layout: str) -> None:
         """Lie over the memory of a NumPy array whose elements already have the exact form."""
@@ -340,10 +344,16 @@ class array(ArrayOperators):
         Vectors add one inner dimension, matrices two; structs are records. The view is read-only while a tape has
         recorded the array: a change would go unnoticed.
         """
+        if recording.captures:
+            recording.refuse_read("array.numpy")
         found = self._window(self.ptr, self.shape, self.strides)
         if self.block.shadow is not None and gradients.is_watched(self):
             found.flags.writeable = False
         return found
+
+    def window(self) -> np.ndarray:
+        """`numpy()` for the engine itself: whatever watches the array does not get to know."""
+        return self._window(self.ptr, self.shape, self.strides)
 
     def _written(self) -> np.ndarray:
         """A view for the engine's own writes, which tapes get to know."""
@@ -402,6 +412,8 @@ class array(ArrayOperators):
         offset, shape, strides = views.index(self.shape, self.strides, key)
         if shape:
             return self._view(shape, strides, self.ptr + offset)
+        if recording.captures:
+            recording.refuse_read("array[...]")
         stored = self._window(self.ptr + offset, (), ())[()]
         if self.block.kept is None:
             return dtypes.to_value(stored, self.element)
@@ -410,12 +422,16 @@ class array(ArrayOperators):
     def __setitem__(self, key: Any, value: Any) -> None:
         dtypes.keep_arrays(self.block, value, self.element)
         offset, shape, strides = views.index(self.shape, self.strides, key)
+        if recording.captures and (capture := recording.current()) is not None:
+            capture.write(self._view(shape or (1,), strides or (self.element_stride,), self.ptr + offset), value)
+            return
         if gradients.watcher is not None:
             place = self._view(shape or (1,), strides or (self.element_stride,), self.ptr + offset)
             gradients.assigned(place, value)
-        self._window(self.ptr + offset, shape, strides)[...] = self._converted(value)
+        self._window(self.ptr + offset, shape, strides)[...] = self.converted(value)
 
-    def _converted(self, value: Any) -> np.ndarray:
+    def converted(self, value: Any) -> np.ndarray:
+        """`value` as NumPy holds elements of this array; broadcast against it, it has the array's shape."""
         value = value.numpy() if hasattr(value, "ir_type") and hasattr(value, "numpy") else value
         scalar, inner = dtypes.numpy_element(self.element, self.layout)
         if inner and np.ndim(value) == 0:
@@ -425,11 +441,17 @@ class array(ArrayOperators):
     def fill_(self, value: Any) -> array:
         """Set every element to `value`: a number (for each component), a sequence of components, or a value object."""
         dtypes.keep_arrays(self.block, value, self.element, self._is_whole)
-        self._written()[...] = self._converted(value)
+        if recording.captures and (capture := recording.current()) is not None:
+            capture.write(self, value)
+        else:
+            self._written()[...] = self.converted(value)
         return self
 
     def zero_(self) -> array:
         """Set every byte of every element to zero."""
+        if recording.captures and (capture := recording.current()) is not None:
+            capture.zero(self)
+            return self
         view = self._written()
         view[...] = np.zeros((), view.dtype)
         return self
@@ -437,7 +459,10 @@ class array(ArrayOperators):
     def assign(self, values: Any) -> array:
         """Copy `values` (array, NumPy array or nested lists) into this array; raises ValueError for another shape."""
         dtypes.keep_arrays(self.block, values, self.element, self._is_whole)
-        source = self._converted(values)
+        if recording.captures and (capture := recording.current()) is not None:
+            capture.assign(self, values)
+            return self
+        source = self.converted(values)
         target = self._window(self.ptr, self.shape, self.strides)
         if source.shape != target.shape:
             raise ValueError(f"assign needs data of shape {target.shape}, got {source.shape}")

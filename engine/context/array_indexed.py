@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.compiler import types
 from engine.context import array_views as views
-from engine.context import dtypes, gradients
+from engine.context import dtypes, gradients, recording
 from engine.context.annotation import ArrayAnnotation
 from engine.context.array import array
 from engine.context.array_operators import ArrayOperators
@@ -132,14 +132,17 @@ class indexedarray(ArrayOperators):
 
     def _target(self, value: Any) -> np.ndarray:
         """NumPy's view of the data, for a write of `value` to the selected elements, which tapes get to know."""
+        if recording.captures:
+            recording.refuse("indexedarray", "writes to indexed arrays are not captured; write with a kernel")
         if gradients.watcher is not None:
             gradients.watcher.assigned(self.data, value, self._selection())
-        return self.data._window(self.data.ptr, self.data.shape, self.data.strides)
+        return self.data.window()
 
     def fill_(self, value: Any) -> indexedarray:
         """Set every selected element to `value`."""
         dtypes.keep_arrays(self.data.block, value, self.element)
-        self._target(value)[self._selection()] = self.data._converted(value)
+        target = self._target(value)
+        target[self._selection()] = self.data.converted(value)
         return self
 
     def zero_(self) -> indexedarray:
@@ -151,7 +154,9 @@ class indexedarray(ArrayOperators):
     def assign(self, values: Any) -> indexedarray:
         """Copy `values` to the selected elements; raises ValueError for another shape."""
         dtypes.keep_arrays(self.data.block, values, self.element)
-        source = self.data._converted(values)
+        if recording.captures:
+            recording.refuse("indexedarray", "writes to indexed arrays are not captured; write with a kernel")
+        source = self.data.converted(values)
         expected = (*self.shape, *dtypes.numpy_element(self.element, self.layout)[1])
         if source.shape != expected:
             raise ValueError(f"assign needs data of shape {expected}, got {source.shape}")

@@ -69,6 +69,11 @@ class CheckedProgram:
         self._record = record
         self._lock = threading.Lock()
 
+    @property
+    def cost(self) -> float:
+        """Nanoseconds that a thread takes, as far as known."""
+        return float(self.program.cost)
+
     def run(self, block: bytes, size: int) -> None:
         """Run now. Raises CheckError for the first check that failed; warns of divisions by zero."""
         self._watch(lambda: self.program.run(block, size), block)

@@ -24,6 +24,10 @@ class Program(Protocol):
     entry: int  # what the launch block's header calls the kernel by
     record: int  # address of its fault record, 0 for a kernel without checks
 
+    @property
+    def cost(self) -> float:
+        """Nanoseconds that a thread takes, as far as known."""
+
     def run(self, block: bytes, size: int) -> None:
         """Run `size` > 0 threads now."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.compiler import types
 from engine.config import config
-from engine.context import memory
+from engine.context import memory, recording
 from engine.context.checks import CheckedProgram, FaultRecord
 from engine.context.device import Program, register_device
 from engine.context.packer import HEADER_BYTES
@@ -119,6 +119,11 @@ class CpuDevice:
     name = alias = "cpu"
     is_cpu = True
     is_cuda = False
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether this thread is capturing a graph."""
+        return bool(recording.captures) and recording.current() is not None
 
     @property
     def total_memory(self) -> int:

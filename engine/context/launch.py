@@ -17,13 +17,13 @@ from typing import Any, Literal, overload
 from engine.compiler import types
 from engine.compiler.scalarize import dense_stride
 from engine.config import config
-from engine.context import arguments, gradients
+from engine.context import arguments, gradients, recording
 from engine.context import array_views as views
 from engine.context.array import array
 from engine.context.device import Device, get_device
 from engine.context.packer import REFUSALS, make_packer
 from engine.context.table import Table
-from engine.errors import LaunchError
+from engine.errors import CaptureError, LaunchError
 
 MAX_THREADS = 2**31 - 1
 MAX_BLOCK = 1024
@@ -109,6 +109,11 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
     """
     if stream is not None and device is None:
         device = stream.device
+    if recording.captures and not record_cmd and (capture := recording.current()) is not None:
+        if adjoint:
+            raise CaptureError("launch(adjoint=True)", "backward passes are not captured")
+        capture.launch(kernel, dim, [*inputs, *outputs], device, block_dim)
+        return None
     if adjoint and record_cmd:
         recorded = Launch(kernel, device, dim, [*inputs, *outputs], block_dim, adjoint=True)
         for position, value in enumerate([*adj_inputs, *adj_outputs]):
@@ -154,7 +159,7 @@ def _launch_checked(kernel: Any, dim: Any, args: list[Any], device: Any, block_d
     """The launch of any grid and any arguments, right or wrong."""
     _check_block(kernel.name, block_dim)
     grid = _grid(kernel.name, dim, get_device(device))
-    launcher, block, _ = _pack_any(kernel, grid, args, device)
+    launcher, block, _ = pack_any(kernel, grid, args, device)
     if grid.counter is not None:
         launcher.program.bind(block, grid.size, grid.count)()
     elif grid.size:
@@ -186,6 +191,11 @@ class Launch:
 
     def launch(self, stream: Any = None) -> None:
         """Run it. A tape that records sees it as any other launch. Raises LaunchError for an array that was not set."""
+        if recording.captures and (capture := recording.current()) is not None:
+            if self.adjoint:
+                raise CaptureError("Launch.launch", "backward passes are not captured")
+            capture.launch(self.kernel, self._dim, self._args, self._device_key)
+            return
         if self.adjoint:
             given = zip(self._args, self._adjoint_args, strict=True)
             adjoints = [getattr(arg, "grad", None) if adjoint is None else adjoint for arg, adjoint in given]
@@ -265,7 +275,7 @@ class Launch:
 
     def _pack(self) -> None:
         grid = self._grid
-        launcher, block, self._args = _pack_any(self.kernel, grid, self._args, self._device_key)
+        launcher, block, self._args = pack_any(self.kernel, grid, self._args, self._device_key)
         self._run = launcher.program.bind(block, grid.size, grid.count)
 
     def _follow_tables(self) -> None:
@@ -275,7 +285,7 @@ class Launch:
                 owner.dependents.add(self)
 
 
-def _pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launcher, bytes, list[Any]]:
+def pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launcher, bytes, list[Any]]:
     """The launcher for arguments of any kind, the launch block, and the arguments as they were understood.
 
     `key` is the device as the caller wrote it; the next launch that writes it alike tries this launcher first.

@@ -57,6 +57,11 @@ def get_cuda_devices() -> list[Device]:
     return [device for device in get_devices() if device.is_cuda]
 
 
+def get_cuda_driver_version() -> tuple[int, int] | None:
+    """(major, minor) of the CUDA version that the driver supports; None where no NVIDIA GPU can be used."""
+    return None
+
+
 def get_cuda_device_count() -> int:
     """How many NVIDIA GPUs can be used."""
     return len(get_cuda_devices())

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 from engine.compiler import types
 from engine.context import array_views as views
-from engine.context import dtypes
+from engine.context import dtypes, recording
 from engine.context.array import array
 from engine.context.device import Device, get_device
 from engine.context.memory import ALIGNMENT
@@ -141,6 +141,8 @@ class Table:
         changed = [symbol for symbol, length in wanted.items() if self.count[symbol] != length]
         if not changed:
             return
+        if recording.captures:
+            recording.refuse("Table.resize", "the sizes of tables are fixed while a graph is captured")
         self.count.update(wanted)
         for symbol in changed:
             old = [field[:] for field in self._fields_of(symbol)]
@@ -159,7 +161,7 @@ class Table:
             raise TypeError(f"{self.ir_type!r} cannot be copied from {other.ir_type!r}")
         self.resize(other.count, keep=False)
         for field, source in zip(self._fields.values(), other._fields.values(), strict=True):
-            field.numpy()[...] = source.numpy()
+            field.assign(source)
 
     def clone(self, device: Any = None) -> Table:
         """A new table with the same lengths and elements."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from engine.compiler.adjoint_activity import ArrayKey
 from engine.compiler.values import StructValue
-from engine.context import gradients
+from engine.context import gradients, recording
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
 from engine.context.backward import Plan, arrays_of, stored_arrays, with_arrays
@@ -106,6 +106,7 @@ class Tape:
         return self.entries
 
     def __enter__(self) -> Tape:
+        recording.refuse("Tape", "a tape cannot record while a graph is captured")
         if _running:
             raise TapeError("a tape is running backwards: second derivatives are not supported")
         if _recording:
@@ -219,6 +220,7 @@ class Tape:
         the gradients that the arrays have now are taken. Raises LaunchError when an array that is needed again was
         overwritten after it was recorded, TapeError for a loss that nothing recorded depends on.
         """
+        recording.refuse("Tape.backward", "backward passes are not captured")
         if any(tape is not self for tape in _recording):
             raise TapeError("another tape is recording: second derivatives are not supported")
         for entry in self.entries:
@@ -402,6 +404,11 @@ def observe(kernel: Any, dim: Any, args: list[Any], device: Any, record: bool) -
         for a in Plan(kernel, dim, args, device).written:
             _wrote(a)
     return False
+
+
+def is_recording() -> bool:
+    """Whether a tape records what happens now."""
+    return bool(_recording) and not _running
 
 
 def overwritten(a: array) -> None:

@@ -22,9 +22,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from engine.compiler.emit_replay import CHUNK_MULTIPLE, CHUNKS_PER_GRID
+
 REGION_SLOTS = ("range_fn", "params", "size", "chunk", "next", "workers", "count", "tickets")
-CHUNK_MULTIPLE = 16  # one cache line of float32, and a whole number of SIMD groups
-CHUNKS_PER_GRID = 256  # enough to balance uneven chunks over many workers, few enough that claiming one costs nothing
 MAX_WORKERS = 64  # bits in the mask of workers
 
 _OPENMP_NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so", "libomp.dylib")
@@ -48,6 +48,7 @@ class WorkerPool:
     def __init__(self) -> None:
         self.runtime_name = ""
         self.last_workers = 0  # how many workers ran a chunk in the last region, any thread's
+        self.generation = 0  # counts changes of how regions are entered
         self._parallel: Any = None
         self._searched = False
         self._entered = False  # a region ran on the OpenMP runtime in this process
@@ -69,6 +70,16 @@ class WorkerPool:
         else:
             self._run_on_pool(region, ctypes.addressof(context), workers)
         self.last_workers = (context[5] & (2**64 - 1)).bit_count()
+
+    @property
+    def parallel_address(self) -> int:
+        """Address of `GOMP_parallel`, for native code that enters regions itself; 0 where there is none to be used."""
+        if not self._searched:
+            self._find_runtime()
+        if self._parallel is None:
+            return 0
+        self._entered = True
+        return ctypes.cast(self._parallel, ctypes.c_void_p).value or 0
 
     def describe(self) -> str:
         """One line for `engine doctor`: what runs the regions."""
@@ -105,6 +116,7 @@ class WorkerPool:
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()  # it may have been held by a thread that does not exist here
         self._pool, self._pool_workers = None, 0
+        self.generation += 1
         if self._entered:
             self._parallel, self._searched = None, True
 

@@ -6,6 +6,8 @@ The pairs, manifolds, impulses and fat boxes are fields of Contacts: with them a
 the same bits. Everything private here is derived from them.
 """
 
+import numpy as np
+
 from engine.compiler import lang as k
 from engine.context import Launch, empty, indirect, launch, zeros
 from engine.geom.broad_phase import BroadPhase
@@ -192,22 +194,44 @@ class Collision:
         self._place_args: tuple = ()
         self._capacity = 0
         self._recorded: dict[int, Launch] = {}
+        self._place: Launch | None = None
         self._narrow: list[Launch] = []
+        self._left_view: np.ndarray = self.left_box.numpy()
+        self.version = 0  # counts changes of what `place` and `narrow_phase` launch
 
     def collide(self, state: State, contacts: Contacts, dt: float) -> None:
         """Writes all contacts at the poses of `state` to `contacts`, with the impulses of the last step where a point
         persists. dt: length of the frame, s: contacts of surfaces that may meet within it are made ahead."""
+        self.fit(state, contacts, dt)
+        self.place()
+        self.update_pairs(contacts)
+        self.narrow_phase()
+
+    # The same in four steps: `place` and `narrow_phase` launch only, so that they can be captured.
+
+    def fit(self, state: State, contacts: Contacts, dt: float) -> None:
+        """Readies `place` for these tables and this length of a frame."""
+        if self.model.nshape > 0 and (self._contacts is not contacts or self._place_args != (state, dt)):
+            self._record_place(state, contacts, dt)
+
+    def place(self) -> None:
+        """Poses and bounds of the shapes, and whether one has left its fat box."""
+        if self._place is not None:
+            self.left_box.zero_()
+            self._place.launch()
+
+    def update_pairs(self, contacts: Contacts) -> None:
+        """Makes the pairs anew where a shape has left its fat box: on the host, between `place` and `narrow_phase`."""
         if self.model.nshape == 0:
             return
-        if self._contacts is not contacts or self._place_args != (state, dt):
-            self._record_place(state, contacts, dt)
-        self.left_box.zero_()
-        self._place.launch()
-        if self.left_box.numpy()[0] != 0:
+        if self._left_view[0] != 0:
             self._make_pairs(contacts)
         elif self._contacts is not contacts:
             self._sort_families(contacts)
         self._contacts = contacts
+
+    def narrow_phase(self) -> None:
+        """Manifolds of all pairs, family by family."""
         for narrow in self._narrow:
             narrow.launch()
 
@@ -217,6 +241,7 @@ class Collision:
 
     def _record_place(self, state: State, contacts: Contacts, dt: float) -> None:
         self._place_args = (state, dt)
+        self.version += 1
         self._place = launch(
             place_shapes, self.model.nshape, device=self.device, record_cmd=True,
             inputs=[
@@ -261,7 +286,12 @@ class Collision:
         inputs = [self.families, self.family_start, self.family_size, count]
         launch(find_families, FAMILIES, inputs=inputs, device=self.device)
         sizes = self.family_size.numpy()
-        self._narrow = [self._narrow_phase(family, contacts) for family in range(FAMILIES) if sizes[family] > 0]
+        # a family that is empty for now stays: its launch then runs no thread, and nothing has to be captured again
+        known = set(self._recorded)
+        narrow = [self._narrow_phase(f, contacts) for f in range(FAMILIES) if sizes[f] > 0 or f in known]
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self.version += 1
         self.pairs_made += 1
 
     def _narrow_phase(self, family: int, contacts: Contacts) -> Launch:

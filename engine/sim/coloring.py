@@ -163,7 +163,6 @@ class Coloring:
         self._bids = [zeros(max(nbody, 1), dtype=k.uint64, device=device) for _ in range(2)]
         self._mask = zeros(max(nbody, 1), dtype=k.uint32, device=device)
         self._active = zeros(ROUNDS + 1, dtype=k.int32, device=device)
-        self.rounds = 0  # of the last run
 
         def record(kernel, dim, inputs):
             return launch(kernel, dim=dim, inputs=inputs, device=device, record_cmd=True)
@@ -180,20 +179,21 @@ class Coloring:
             bids, following = self._bids[turn % 2], self._bids[1 - turn % 2]
             inputs = [*pair, bids, following, self._mask, count, self._active, turn]
             self._rounds.append(record(take_colors, indirect(size, capacity), inputs))
-        self._rest = record(overflow_rest, indirect(count, capacity), [self.color])
+        left = self._active[ROUNDS : ROUNDS + 1]
+        self._rest = record(overflow_rest, indirect(left, capacity), [self.color])
 
     def run(self) -> None:
-        """Colours the constraints that body0, body1, color and count describe now."""
+        """Colours the constraints that body0, body1, color and count describe now. Launches only."""
         self._clear.launch()
         self._keep.launch()
-        self.rounds = 0
         for take in self._rounds:
-            if not self._active_view[self.rounds]:
-                break
             take.launch()
-            self.rounds += 1
-        else:
-            self._rest.launch()
+        self._rest.launch()
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that the last run took."""
+        return int(np.count_nonzero(self._active_view[:ROUNDS]))
 
 
 @k.func

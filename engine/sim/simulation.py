@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from engine.context import recording
 from engine.errors import SceneError, SimulationError
 from engine.geom.collision import Collision
 from engine.plugin import solvers
 from engine.sim.contact_view import ContactView
+from engine.sim.frame_graph import FramePart, Stage
 from engine.sim.stats import StageClock, Stats
 from engine.state import store
 from engine.state.model import Model
@@ -64,23 +66,38 @@ class Simulation:
             model, self.state, self.control, self.contact_table, self.dt, self.substeps, self.iterations
         )
         self._clock = StageClock()
+        self._opening, self._rest = FramePart(self._open_frame), FramePart(self._finish_frame)
         self._view: ContactView | None = None
 
     # -- stepping ------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
         """Advances the scene by dt seconds. Raises SimulationError naming body, field and frame where not finite."""
-        stage = self._clock
-        stage.start()
+        recording.refuse("Simulation.step", "a step captures itself, and reads on the host whether pairs have changed")
+        clock, collision, solver = self._clock, self.collision, self._solver
+        clock.start()
         self._view = None
-        with stage("step"):
-            with stage("begin"):
-                self._refuse(self._solver.begin())
-            with stage("collide"):
-                self.collision.collide(self.state, self.contact_table, self.dt)
-            bad = self._solver.solve(stage)
+        with clock("step"):
+            collision.fit(self.state, self.contact_table, self.dt)
+            self._opening.run(clock, collision.version)
+            self._refuse(solver.first_bad())
+            with clock("collide"):
+                collision.update_pairs(self.contact_table)
+            solver.fit()
+            self._rest.run(clock, (collision.version, solver.version))
             self.frame += 1
-            self._refuse(bad)
+            self._refuse(solver.first_bad())
+
+    def _open_frame(self, stage: Stage) -> None:
+        with stage("begin"):
+            self._solver.begin()
+        with stage("collide"):
+            self.collision.place()
+
+    def _finish_frame(self, stage: Stage) -> None:
+        with stage("collide"):
+            self.collision.narrow_phase()
+        self._solver.solve(stage)
 
     def run(
         self,

@@ -7,15 +7,13 @@ Soft step is Catto's name for it (Solver2D, 2024); Box2D 3 and Rapier use the sa
           ─ bounce ─ store impulses ─ finish
 
 Constraints of one colour share no moving body; each pass runs colour by colour, so the order of the updates, and with
-it every bit of the result, depends on the scene alone. The launches are recorded once and replayed; sizes that change
-from frame to frame are read by the device.
+it every bit of the result, depends on the scene alone. `begin` and `solve` only launch, and sizes that change from
+frame to frame are read by the device: a frame is captured once and replayed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +26,7 @@ from engine.sim import solver_soft_step_bodies as bodies
 from engine.sim import solver_soft_step_contacts as contacts_
 from engine.sim import solver_soft_step_joints as joints
 from engine.sim.coloring import COLORS, OVERFLOW, BucketOrder, Coloring
+from engine.sim.frame_graph import Stage
 from engine.state.model import Model
 from engine.state.schema import JointType
 from engine.state.tables import Contacts, Control, State
@@ -50,9 +49,6 @@ class Settings:
     joint_damping_ratio: float = 2.0
     push_velocity: float = 3.0  # m/s, the fastest that overlapping bodies are pushed apart
     bounce_threshold: float = 1.0  # m/s, slower impacts do not bounce
-
-
-Stage = Callable[[str], AbstractContextManager[Any]]  # opens a timed scope
 
 
 def softness(hertz: float, damping_ratio: float, h: float) -> tuple[float, float, float]:
@@ -141,23 +137,27 @@ class SoftStep:
         self._bounces = bool(np.any(model.shape_restitution.numpy() > 0.0)) if model.count["nshape"] else False
         self._record_bodies()
         self._record_joints()
-        self._ncontact = 0
-        self._colors: list[int] = []  # of the contacts, those that are not empty
+        self.version = 0  # counts changes of what `begin` and `solve` launch
         self._allocate_contacts(contacts.count["npair"])
 
     # -- the stages of a frame, in order -------------------------------------------------------------------------------
 
-    def begin(self) -> int | None:
-        """State → body rows. The index of the first body whose state is not finite, or None."""
-        self._begin.launch()
-        return self._first_bad()
+    def fit(self) -> None:
+        """Readies the buffers for the contacts: on the host, after the collision pass."""
+        capacity = self.contacts.count["npair"]
+        if capacity != self._capacity:
+            self._allocate_contacts(capacity)
 
-    def solve(self, stage: Stage) -> int | None:
-        """The rest of the frame, after `begin` and the collision pass. Returns as `begin`."""
+    def begin(self) -> None:
+        """State → body rows. Launches only."""
+        self._begin.launch()
+
+    def solve(self, stage: Stage) -> None:
+        """The rest of the frame, after `begin` and the collision pass. Launches only."""
         with stage("color"):
             self._order_contacts()
         with stage("prepare"):
-            self._prepare_contacts()
+            self._prepare.launch()
         for _ in range(self.substeps):
             with stage("integrate"):
                 self._accelerate.launch()
@@ -171,32 +171,38 @@ class SoftStep:
         with stage("bounce"):
             self._bounce_contacts()
         with stage("store"):
-            self._store_impulses()
+            self._store.launch()
         with stage("finish"):
             self._finish.launch()
             self._measure_joints()
-        return self._first_bad()
+
+    def first_bad(self) -> int | None:
+        """The first body whose state was not finite in `begin` or at the end of `solve`, or None."""
+        nbody = self.model.count["nbody"]
+        first = int(self._bad_view[0])
+        self._bad_view[0] = nbody
+        return first if first < nbody else None
 
     # -- what the last frame did ---------------------------------------------------------------------------------------
 
     @property
     def manifold_count(self) -> int:
         """Contact manifolds that were solved."""
-        return self._ncontact
+        return self._active_pairs.total
 
     @property
     def color_count(self) -> int:
         """Colours of the contacts."""
-        return len(self._colors)
+        return len(self._by_color.used)
 
     @property
     def color_rounds(self) -> int:
         """Rounds that colouring the contacts took."""
-        return self._coloring.rounds if self._ncontact else 0
+        return self._coloring.rounds
 
     def manifold_pairs(self) -> np.ndarray:
         """(manifolds,) int32: the pair in Contacts of each solved manifold, in the order of pairs."""
-        return np.array(self._active_pairs.order.numpy()[: self._ncontact])
+        return np.array(self._active_pairs.order.numpy()[: self.manifold_count])
 
     # -- bodies --------------------------------------------------------------------------------------------------------
 
@@ -218,34 +224,22 @@ class SoftStep:
         )
         self._finish = self._record(bodies.finish_bodies, nbody, [m, s, velocity, motion, frame, self._bad])
 
-    def _first_bad(self) -> int | None:
-        nbody = self.model.count["nbody"]
-        first = int(self._bad_view[0])
-        self._bad_view[0] = nbody
-        return first if first < nbody else None
-
     # -- contacts ------------------------------------------------------------------------------------------------------
 
     def _order_contacts(self) -> None:
         """Lists the manifolds that push, colours them and sorts them by colour."""
-        capacity = self.contacts.count["npair"]
-        if capacity != self._capacity:
-            self._allocate_contacts(capacity)
         self._count_pairs.launch()
         self._mark.launch()
         self._active_pairs.run()
-        self._ncontact = self._active_pairs.total
-        self._colors = []
-        if self._ncontact:
-            self._list_bodies.launch()
-            self._coloring.run()
-            self._by_color.run()
-            self._colors = self._by_color.used
+        self._list_bodies.launch()
+        self._coloring.run()
+        self._by_color.run()
 
     def _allocate_contacts(self, capacity: int) -> None:
         """Buffers for up to `capacity` manifolds, and the launches that use them."""
         m, c, device = self.model, self.contacts, self._device
         self._capacity = capacity
+        self.version += 1
         key = zeros(max(capacity, 1), dtype=k.int32, device=device)
         npair = zeros(1, dtype=k.int32, device=device)
         self._count_pairs = self._record(contacts_.count_pairs, 1, [c, npair])
@@ -288,14 +282,6 @@ class SoftStep:
         self._solve_contacts = passes(contacts_.solve_contacts, [rows, velocity, motion, inertia], constants)
         self._relax_contacts = passes(contacts_.relax_contacts, [rows, velocity, motion, inertia], constants)
         self._bounce = passes(contacts_.bounce_contacts, [rows, velocity, inertia], [settings.bounce_threshold])
-
-    def _prepare_contacts(self) -> None:
-        if self._ncontact:
-            self._prepare.launch()
-
-    def _store_impulses(self) -> None:
-        if self._ncontact:
-            self._store.launch()
 
     # -- joints --------------------------------------------------------------------------------------------------------
 
@@ -344,8 +330,8 @@ class SoftStep:
     # -- passes over all constraints -----------------------------------------------------------------------------------
 
     def _contact_passes(self, launches: list[Any]) -> None:
-        for color in self._colors:
-            launches[color].launch()
+        for one in launches:  # a colour without constraints runs no thread
+            one.launch()
 
     def _warm_start(self) -> None:
         for one in self._warm_joints:

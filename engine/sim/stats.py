@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from engine.context import capture_stamp
 from engine.timer import timer
+
+Span = tuple[str, int, int]  # name of a stage, its first and its last time stamp
 
 
 @dataclass(frozen=True)
@@ -32,18 +38,36 @@ class StageClock:
     """Times the stages of one step; the same stages are scopes of the engine's timer when that is on."""
 
     def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
+        self._sums: dict[str, float] = {}
+        self._replays: list[tuple[list[Span], np.ndarray]] = []  # not yet in the sums
 
     def start(self) -> None:
         """Forgets the step before."""
-        self.milliseconds = {}
+        self._sums = {}
+        self._replays.clear()
 
     def __call__(self, name: str) -> AbstractContextManager[Any]:
-        return _Stage(self.milliseconds, name)
+        return _Stage(self._sums, name)
+
+    def replayed(self, spans: list[Span], stamps: np.ndarray) -> None:
+        """The stages of a graph that was run; `stamps` are its times in nanoseconds."""
+        self._replays.append((spans, stamps.copy()))
+        if timer.enabled:
+            for name, first, last in spans:
+                timer.add(name, int(stamps[first]), int(stamps[last] - stamps[first]))
+
+    @property
+    def milliseconds(self) -> dict[str, float]:
+        """Of each stage; one that was entered several times counts in one sum."""
+        for spans, stamps in self._replays:
+            for name, first, last in spans:
+                self._sums[name] = self._sums.get(name, 0.0) + int(stamps[last] - stamps[first]) * 1e-6
+        self._replays.clear()
+        return self._sums
 
 
 class _Stage:
-    """A stage that is running; a stage entered several times counts in one sum."""
+    """A stage that is running."""
 
     __slots__ = ("name", "scope", "started", "sums")
 
@@ -59,3 +83,16 @@ class _Stage:
         span = (time.perf_counter_ns() - self.started) * 1e-6
         self.sums[self.name] = self.sums.get(self.name, 0.0) + span
         self.scope.__exit__(*error)
+
+
+class CapturedStages:
+    """The stages of a frame that is being captured: each notes two time stamps in the graph."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        first = capture_stamp()
+        yield
+        self.spans.append((name, first, capture_stamp()))

@@ -1,4 +1,4 @@
-"""The page on arrays shows code that runs."""
+"""The pages on arrays and launches show code that runs."""
 
 import os
 import re
@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_examples_of_the_page_run(tmp_path):
-    text = (ROOT / "docs/arrays.md").read_text()
+@pytest.mark.parametrize("page", ["arrays.md", "launching.md"])
+def test_the_examples_of_the_page_run(page, tmp_path):
+    text = (ROOT / "docs" / page).read_text()
     program = tmp_path / "example.py"
     program.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from engine.errors import Error, SimulationError
+from engine.config import config
+from engine.context import ScopedCapture
+from engine.errors import CaptureError, Error, SimulationError
 from engine.sim.builder import ModelBuilder
 from engine.sim.simulation import Simulation, restore
 
@@ -159,3 +161,35 @@ def test_capacity_grows_without_losing_a_contact():
     assert sim.contact_table.count["npair"] > before
     assert sim.stats.manifolds > 300
     assert np.isfinite(sim.state.body_q.numpy()).all()
+
+
+def test_a_step_is_captured_once_and_again_when_buffers_grow():
+    """Frames are replayed; new pairs beyond the capacity and a first pair of another family lead to a new graph."""
+    b = ModelBuilder(up_axis="z", gravity=-G)
+    b.add_ground_plane(mu=0.5)
+    for i in range(40):
+        body = b.add_body(xform=((1.5 * (i % 7), 1.5 * (i // 7), 0.6 + 0.2 * i), ONE))
+        if i % 3:
+            b.add_shape_box(body, hx=0.5, hy=0.5, hz=0.5, density=1000.0, mu=0.5)
+        else:
+            b.add_shape_sphere(body, radius=0.5, density=1000.0, mu=0.5)
+    model = b.finalize()
+    hashes, graphs = [], []
+    for switch in (True, False):
+        with config.scope(graphs=switch):
+            sim = Simulation(model, dt=1 / 60)
+            for _ in range(150):
+                sim.step()
+                graphs.append(sim._rest._graph)
+            hashes.append(sim.hash())
+            assert sim.stats.contacts > 0 and {"step", "collide", "solve", "store"} <= sim.stats.timings.keys()
+    captures = len(set(map(id, graphs[:150])))
+    assert 1 < captures < 15 and not any(graphs[150:])
+    assert hashes[0] == hashes[1]
+
+
+def test_a_step_inside_a_capture_is_refused():
+    sim = Simulation(heap(1))
+    with pytest.raises(CaptureError, match="Simulation.step"), ScopedCapture():
+        sim.step()
+    sim.step()
