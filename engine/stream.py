@@ -12,8 +12,8 @@ from engine.errors import DeviceError
 class Event:
     """A point in a stream's order. Recording it notes the time, so that two events measure what lies between them."""
 
-    def __init__(self, device: Any = None, **options: Any):
-        """options: Warp's (`enable_timing`, `interprocess`); every event can be timed."""
+    def __init__(self, device: Any = None, enable_timing: bool = False, interprocess: bool = False):
+        """Every event can be timed; events of the cpu belong to one process, whatever `interprocess` says."""
         self.device: Device = get_device(device)
         self._recorded_at: int | None = None
 
@@ -41,8 +41,8 @@ class Event:
 class Stream:
     """Work that runs in order. Streams of the cpu all run at once, in the order of the calls."""
 
-    def __init__(self, device: Any = None, **options: Any):
-        """options: Warp's (`priority`), without effect on the cpu."""
+    def __init__(self, device: Any = None, priority: int = 0):
+        """priority: without effect on the cpu."""
         self.device: Device = get_device(device)
 
     @property

@@ -114,7 +114,7 @@ def _capture_of(call: str) -> Capture:
 
 
 def capture_begin(device: Any = None, stream: Any = None, force_module_load: bool | None = None,
-                  external: bool = False, **options: Any) -> None:  # fmt: skip
+                  external: bool = False, apic: bool = False, capture_mode: Any = None) -> None:  # fmt: skip
     """From now on, what this thread gives to the device becomes a graph, until `capture_end`; nothing of it runs.
 
     stream: stands for its device, since the streams of the cpu run in the order of the calls. Other arguments are
@@ -144,10 +144,7 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"capture_launch takes a graph, as capture_end returns it, got a {type(graph).__name__}")
-    if recording.captures and (capture := recording.current()) is not None:
-        capture.steps += copied(graph.steps, capture.stale)
-    else:
-        graph.launch()
+    graph.launch()
 
 
 def capture_stamp() -> int:
@@ -199,7 +196,7 @@ class ScopedCapture:
     """`with ScopedCapture() as capture:` captures the block; `capture.graph` is the graph, None after an error."""
 
     def __init__(self, device: Any = None, stream: Any = None, force_module_load: bool | None = None,
-                 external: bool = False, **options: Any):  # fmt: skip
+                 external: bool = False, apic: bool = False, capture_mode: Any = None):  # fmt: skip
         self.device, self.stream = device, stream
         self.active = False
         self.graph: Graph | None = None

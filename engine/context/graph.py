@@ -34,7 +34,7 @@ from engine.compiler.emit_replay import (
     STAMP,
 )
 from engine.config import config
-from engine.context import arguments, gradients
+from engine.context import arguments, gradients, recording
 from engine.context.array import array
 from engine.context.device import Device, get_device
 from engine.context.graph_copies import copy_launch
@@ -213,7 +213,13 @@ class Graph:
         _graphs.add(self)
 
     def launch(self) -> None:
-        """Run everything once. Raises TapeError while a tape records: gradients do not go through graphs."""
+        """Run everything once; inside a capture: become a part of the new graph.
+
+        Raises TapeError while a tape records: gradients do not go through graphs.
+        """
+        if recording.captures and (capture := recording.current()) is not None:
+            capture.steps += copied(self.steps, capture.stale)
+            return
         watcher = gradients.watcher
         if watcher is not None:
             if watcher.is_recording():
@@ -233,9 +239,15 @@ class Graph:
             try:
                 while self._call(self._context_address) == OUT_OF_FUEL:
                     pass  # here Python looks whether the user wants to interrupt
-            except BaseException:
+            finally:
                 self._context[CONTEXT_SLOTS["row"]] = 0
-                raise
+                if self._threads > 1 and not pool.entered:
+                    pool.entered = self.entered
+
+    @property
+    def entered(self) -> bool:
+        """Whether other workers were ever called, or are now."""
+        return self._built and bool(self._context[CONTEXT_SLOTS["tickets"]])
 
     def _run_checked(self, steps: list[Any]) -> None:
         """One by one, for kernels with checks: so that an error comes from the launch that it belongs to."""
@@ -352,10 +364,12 @@ def check_condition(call: str, condition: Any) -> array:
     return condition
 
 
-def _unlock_after_fork() -> None:
+def _after_fork_in_child() -> None:
     for graph in list(_graphs):
         graph._lock = threading.Lock()  # a thread that does not exist here may have held it
+        if graph.entered:  # perhaps in that thread, for the first time, at this moment
+            pool.leave_runtime()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock_after_fork)
+    os.register_at_fork(after_in_child=_after_fork_in_child)

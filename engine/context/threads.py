@@ -51,7 +51,7 @@ class WorkerPool:
         self.generation = 0  # counts changes of how regions are entered
         self._parallel: Any = None
         self._searched = False
-        self._entered = False  # a region ran on the OpenMP runtime in this process
+        self.entered = False  # a region ran on the OpenMP runtime in this process
         self._pool: ThreadPoolExecutor | None = None
         self._pool_workers = 0
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class WorkerPool:
         if not self._searched:
             self._find_runtime()
         if self._parallel is not None:
-            self._entered = True
+            self.entered = True
             self._parallel(region, ctypes.addressof(context), workers, 0)
         else:
             self._run_on_pool(region, ctypes.addressof(context), workers)
@@ -73,12 +73,14 @@ class WorkerPool:
 
     @property
     def parallel_address(self) -> int:
-        """Address of `GOMP_parallel`, for native code that enters regions itself; 0 where there is none to be used."""
+        """Address of `GOMP_parallel`, for native code that enters regions itself; 0 where there is none to be used.
+
+        Whoever enters one sets `entered`.
+        """
         if not self._searched:
             self._find_runtime()
         if self._parallel is None:
             return 0
-        self._entered = True
         return ctypes.cast(self._parallel, ctypes.c_void_p).value or 0
 
     def describe(self) -> str:
@@ -87,7 +89,7 @@ class WorkerPool:
             self._find_runtime()
         if self._parallel is not None:
             return f"{self.runtime_name} (GOMP_parallel)"
-        if self._entered:
+        if self.entered:
             return "a Python thread pool (forked child)"
         return "a Python thread pool: no OpenMP runtime found; on Debian or Ubuntu, install the package libgomp1"
 
@@ -116,9 +118,13 @@ class WorkerPool:
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()  # it may have been held by a thread that does not exist here
         self._pool, self._pool_workers = None, 0
+        if self.entered:
+            self.leave_runtime()
+
+    def leave_runtime(self) -> None:
+        """Use the Python pool from now on."""
+        self._parallel, self._searched = None, True
         self.generation += 1
-        if self._entered:
-            self._parallel, self._searched = None, True
 
 
 def _load_openmp() -> tuple[Any, str]:

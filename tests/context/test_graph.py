@@ -3,8 +3,11 @@
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -601,3 +604,33 @@ def test_streams_stand_for_their_device():
     assert engine.get_stream() is before and not stream.is_capturing
     engine.capture_launch(capture.graph, stream=stream)
     assert x.list() == [2.0] * 4
+
+
+def test_graphs_that_called_no_worker_leave_a_child_its_runtime(tmp_path):
+    """Only a region in the parent takes the OpenMP runtime from a forked child."""
+    program = tmp_path / "program.py"
+    program.write_text("""
+import os
+import engine
+from engine.context.threads import pool
+
+@engine.kernel
+def tally(x: engine.array(dtype=int)):
+    i = engine.tid()
+    x[i] = x[i] + 1
+
+x = engine.zeros(10, dtype=int)
+with engine.config.scope(threads=2):
+    with engine.ScopedCapture() as capture:
+        engine.launch(tally, 10, [x])
+    capture.graph.launch()
+    assert not pool.entered and not capture.graph.entered
+    child = os.fork()
+    if child == 0:
+        capture.graph.launch()
+        os._exit(0 if "forked child" not in pool.describe() and x[9] == 2 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    result = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
