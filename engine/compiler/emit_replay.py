@@ -407,7 +407,7 @@ _PAUSE = {
 }
 _PAUSE["arm64"] = _PAUSE["aarch64"]
 _FUEL = 1024  # turns of loops after which `weft_replay` returns, so that the user can interrupt
-_TIMED_FIRST, _TIMED_MASK = 3, 31  # the first replays and then every 32nd measure what each launch costs
+_TIMED_FIRST, _TIMED_MASK = 12, 31  # the first replays and then every 32nd measure what each launch costs
 _CLOCK_COST = 40  # nanoseconds between two readings of the clock with nothing between them
 _REENTER_NS = 30_000.0  # work for which a region is entered again after all followers have left it
 

@@ -50,10 +50,12 @@ class Capture:
         """A launch; its arguments are checked now."""
         if gradients.watcher is not None and gradients.watcher.is_recording():
             raise TapeError("a tape cannot record while a graph is captured")
+        self._check_device("launch", get_device(device))
         self.steps.append(CapturedLaunch(self.stale, kernel, device, dim, args, block_dim))
 
     def write(self, target: array, values: Any) -> None:
         """`target[...] = values`: from an array, whose elements are read at each replay, or values as they are now."""
+        self._check_device("array.assign", target.device)
         if isinstance(values, indexedarray):
             raise CaptureError("array.assign", "copies out of indexed arrays are not captured; copy with a kernel")
         source: array | np.ndarray
@@ -61,6 +63,7 @@ class Capture:
             if values.element != target.element:
                 found = f"from {values.element!r} to {target.element!r}"
                 raise CaptureError("array.assign", f"a captured copy cannot convert ({found})")
+            self._check_device("array.assign", values.device)
             source = self._apart(target, values)
         else:
             source = np.array(target.converted(values))
@@ -84,8 +87,13 @@ class Capture:
 
     def zero(self, target: array) -> None:
         """Every byte of every element."""
+        self._check_device("array.zero_", target.device)
         view = target.window()
         self.steps.append(CapturedCopy(self.stale, target, np.zeros((), view.dtype)))
+
+    def _check_device(self, call: str, device: Device) -> None:
+        if device is not self.device:
+            raise CaptureError(call, f"the capture is of device '{self.device.name}', this is on '{device.name}'")
 
     def stamp(self) -> int:
         """Lets a replay note the time here; the index of it in `Graph.stamps`."""
@@ -118,14 +126,16 @@ def capture_begin(device: Any = None, stream: Any = None, force_module_load: boo
     """From now on, what this thread gives to the device becomes a graph, until `capture_end`; nothing of it runs.
 
     stream: stands for its device, since the streams of the cpu run in the order of the calls. Other arguments are
-    Warp's and have no effect here. Raises CaptureError where this thread captures already, TapeError where a tape
-    records.
+    Warp's and have no effect here. Raises CaptureError where this thread captures already and for a device without
+    graphs, TapeError where a tape records.
     """
     if recording.current() is not None:
         raise CaptureError("capture_begin", "this thread is capturing already; call capture_end first")
     if gradients.watcher is not None and gradients.watcher.is_recording():
         raise TapeError("a tape cannot record while a graph is captured")
     home = stream.device if stream is not None else get_device(device)
+    if not home.is_cpu:
+        raise CaptureError("capture_begin", f"device '{home.name}' has no graphs")
     recording.captures[get_ident()] = Capture(home)
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from engine.config import config
-from engine.context import Graph, ScopedCapture, gradients
+from engine.context import Graph, ScopedCapture, get_device, gradients
 from engine.sim.stats import CapturedStages, Span, StageClock
 
 Stage = Callable[[str], AbstractContextManager[Any]]  # opens a timed scope
@@ -20,20 +20,20 @@ class FramePart:
     may change between frames only when `version` does.
     """
 
-    def __init__(self, work: Callable[[Stage], None]):
-        self._work = work
+    def __init__(self, work: Callable[[Stage], None], device: Any):
+        self._work, self._device = work, get_device(device)
         self._graph: Graph | None = None
         self._version: Hashable = None
         self._spans: list[Span] = []
 
     def run(self, clock: StageClock, version: Hashable) -> None:
-        """Does the part, as a graph; one by one where graphs are switched off, or a tape wants to see the launches."""
-        if not config.graphs or gradients.watcher is not None:
+        """Does the part, as a graph; one by one where there are none, they are switched off, or tapes have to know."""
+        if not config.graphs or not self._device.is_cpu or gradients.watcher is not None:
             self._work(clock)
             return
         if self._graph is None or self._version != version:
             stages = CapturedStages()
-            with ScopedCapture() as capture:
+            with ScopedCapture(self._device) as capture:
                 self._work(stages)
             self._graph, self._version, self._spans = capture.graph, version, stages.spans
             assert self._graph is not None

@@ -66,7 +66,8 @@ class Simulation:
             model, self.state, self.control, self.contact_table, self.dt, self.substeps, self.iterations
         )
         self._clock = StageClock()
-        self._opening, self._rest = FramePart(self._open_frame), FramePart(self._finish_frame)
+        self._opening = FramePart(self._open_frame, model.device)
+        self._rest = FramePart(self._finish_frame, model.device)
         self._view: ContactView | None = None
 
     # -- stepping ------------------------------------------------------------------------------------------------------

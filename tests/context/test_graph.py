@@ -446,6 +446,26 @@ def test_what_cannot_be_captured_is_refused_by_name():
         engine.capture_end()
 
 
+class Elsewhere:
+    name, is_cpu, is_cuda = "elsewhere", False, False
+
+
+def test_other_devices_are_refused():
+    """What lies on another device would be called by an address that means nothing here."""
+    elsewhere, x = Elsewhere(), zeros(3)
+    with pytest.raises(CaptureError, match="'elsewhere' has no graphs"):
+        engine.capture_begin(elsewhere)
+    foreign = zeros(3)
+    foreign.device = elsewhere
+    calls = [lambda: launch(scale, 3, [x, 1.0], device=elsewhere), foreign.zero_, lambda: x.assign(foreign),
+             lambda: foreign.fill_(1.0)]  # fmt: skip
+    with engine.ScopedCapture() as capture:
+        for call in calls:
+            with pytest.raises(CaptureError, match="this is on 'elsewhere'"):
+                call()
+    assert capture.graph.launches == []
+
+
 def test_an_error_ends_the_capture():
     with pytest.raises(ZeroDivisionError), engine.ScopedCapture() as capture:
         raise ZeroDivisionError
