@@ -273,7 +273,7 @@ class Thread:
         v = op.operands[0]
         self.names[op] = emit_ops.cast(self, v.type, op.type, self.names[v])  # type: ignore[arg-type]
 
-    def bits(self, op: Op) -> None:
+    def pack_bits(self, op: Op) -> None:
         """A vector of the truth values, seen as an integer: from it LLVM makes one comparison of all of them."""
         n, vector = len(op.operands), "poison"
         for k, v in enumerate(op.operands):
@@ -588,7 +588,7 @@ class Thread:
 
 _T = Thread
 _STRUCTURE: dict[str, Callable[[Thread, Op], Any]] = {
-    "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "bits": _T.bits,
+    "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "bits": _T.pack_bits,
     "slot": _T.slot,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
