@@ -38,7 +38,7 @@ from engine.context import arguments, gradients, recording
 from engine.context.array import array
 from engine.context.device import Device, get_device
 from engine.context.graph_copies import copy_launch
-from engine.context.launch import Launch, pack_any
+from engine.context.launch import Launch, checked_grid, pack_any
 from engine.context.memory import Block, host_block, host_window
 from engine.context.packer import HEADER_BYTES
 from engine.context.table import Table
@@ -98,11 +98,11 @@ class CapturedLaunch(Launch):
 class CapturedCopy(CapturedLaunch):
     """A copy or fill inside a graph. When a table that takes part grows, so does the copy, as the call would."""
 
-    __slots__ = ("_source", "_target")
+    __slots__ = ("_moved", "_source", "_target")
 
     def __init__(self, stale: list[Any], target: array, source: array | np.ndarray):
         self._target, self._source = target, source
-        self._stale = stale
+        self._stale, self._moved = stale, False
         super().__init__(stale, *self._parts())
 
     def copied(self, stale: list[Any]) -> CapturedCopy:
@@ -113,6 +113,8 @@ class CapturedCopy(CapturedLaunch):
         target, source = self._target, self._source
         view = target.window()
         if isinstance(source, array):
+            if self._moved and source.shape != target.shape:
+                raise ValueError(f"a captured copy needs equal shapes, now they are {target.shape} and {source.shape}")
             values, block = source.window(), source.block
         else:
             values, block = source, Block(source.ctypes.data, source.nbytes, source)
@@ -121,8 +123,15 @@ class CapturedCopy(CapturedLaunch):
         return kernel, target.device, dim, args
 
     def invalidate(self) -> None:
-        self.kernel, _, dim, self._args = self._parts()
-        self.set_dim(dim)
+        self._moved = True  # looked at before the next replay: the other side may still have to grow
+        super().invalidate()
+
+    def _pack(self) -> None:
+        if self._moved:
+            self.kernel, _, self._dim, self._args = self._parts()
+            self._grid = checked_grid(self.kernel.name, self._dim, self.device)
+            self._moved = False
+        super()._pack()
 
     def _follow_tables(self) -> None:
         for one in (self._target, self._source):

@@ -158,7 +158,7 @@ def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequ
 def _launch_checked(kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int) -> None:
     """The launch of any grid and any arguments, right or wrong."""
     _check_block(kernel.name, block_dim)
-    grid = _grid(kernel.name, dim, get_device(device))
+    grid = checked_grid(kernel.name, dim, get_device(device))
     launcher, block, _ = pack_any(kernel, grid, args, device)
     if grid.counter is not None:
         launcher.program.bind(block, grid.size, grid.count)()
@@ -186,7 +186,7 @@ class Launch:
         self.kernel, self.device, self._device_key = kernel, get_device(device), device
         self._args = arguments.unset(kernel.params) if args is None else list(args)
         self.adjoint, self._adjoint_args = adjoint, [None] * len(self._args)
-        self._dim, self._grid = dim, _grid(kernel.name, dim, self.device)
+        self._dim, self._grid = dim, checked_grid(kernel.name, dim, self.device)
         self._changed()
 
     def launch(self, stream: Any = None) -> None:
@@ -207,7 +207,7 @@ class Launch:
 
     def set_dim(self, dim: Any) -> None:
         """Change the grid."""
-        self._dim, self._grid = dim, _grid(self.kernel.name, dim, self.device)
+        self._dim, self._grid = dim, checked_grid(self.kernel.name, dim, self.device)
         self._changed()
 
     def set_param(self, param: str | int, value: Any, adjoint: bool = False) -> None:
@@ -338,7 +338,7 @@ def _check_block(kernel: str, block_dim: Any) -> None:
         raise LaunchError(kernel, "block_dim", f"an integer from 1 to {MAX_BLOCK}", repr(block_dim))
 
 
-def _grid(kernel: str, dim: Any, device: Device) -> Grid:
+def checked_grid(kernel: str, dim: Any, device: Device) -> Grid:
     """What a user gave as `dim`, checked."""
     counter = dim.count if isinstance(dim, Indirect) else None
     given = dim.capacity if isinstance(dim, Indirect) else dim

@@ -316,6 +316,22 @@ def test_a_table_that_grows_is_followed():
     assert p.position.numpy()[:, 0].tolist() == [4, 2, 2, 1, 1] and count.list() == [7] * 5
 
 
+def test_two_tables_grow_one_after_the_other():
+    a, b = Particles(2), Particles(2)
+    g = captured(lambda: engine.copy(a.position, b.position))
+    for n in (2, 5, 1):
+        a.resize(n)
+        b.resize(n)
+        b.position.fill_(float(n))
+        g.launch()
+        np.testing.assert_array_equal(a.position.numpy(), np.full((n, 3), n))
+    a.resize(7)
+    with pytest.raises(ValueError, match="equal shapes"):
+        g.launch()
+    b.resize(7)
+    g.launch()
+
+
 @k.struct
 class Mixed:
     a: k.float64
