@@ -129,6 +129,8 @@ _FUNCTIONS |= dict.fromkeys(
      "synchronize_event", "synchronize_stream", "wait_event", "wait_stream"),
     "engine.stream",
 )  # fmt: skip
+_FUNCTIONS |= dict.fromkeys(("register_ir_pass", "unregister_ir_pass"), "engine.compiler.pipeline")
+_FUNCTIONS["build"] = "engine.compiler.build"
 
 __all__ = [
     "CaptureError", "Graph", "ScopedCapture", "capture_begin", "capture_debug_dot_print", "capture_end", "capture_if",

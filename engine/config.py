@@ -203,6 +203,8 @@ class Config:
     shape = Knob(_shape, "auto", "form of CPU code where a kernel does not say: auto, lanes, thread", keyed=True)
     opt_level = Knob(_integer(0, 3), 3, "LLVM's optimisation level", keyed=True)
     max_unroll = Knob(_integer(0, 1024), 16, "loops with at most this many constant trips are unrolled", keyed=True)
+    ptx_arch = Knob(_text, "sm_75", "architecture that PTX is made for where no GPU decides")
+    ptx_version = Knob(_text, "", "PTX version, as 7.8; empty: the lowest that the architecture allows")
     mode = Knob(_mode, "release", '"debug" keeps the assert statements of kernels', keyed=True)
 
     deterministic = Knob(_anything, DeterministicMode.NOT_GUARANTEED,

@@ -136,3 +136,12 @@ def test_libraries_that_are_no_plugins_are_refused(tmp_path):
         NativePlugin(build(tmp_path, "int unrelated;", "unrelated"))
     with pytest.raises(PluginError, match="is made for ABI 99"):
         NativePlugin(build(tmp_path, WIND.replace("ABI", "99"), "future"))
+
+
+def test_the_pass_of_the_page_runs(tmp_path):
+    text = (Path(__file__).parents[1] / "docs/plugins.md").read_text()
+    (example,) = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+                  if "register_ir_pass" in block]  # fmt: skip
+    path = tmp_path / "page.py"
+    path.write_text(example)
+    exec(compile(example, str(path), "exec"), {"__name__": "page"})

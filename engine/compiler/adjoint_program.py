@@ -22,8 +22,10 @@ from engine.compiler.adjoint import Demand, Reverse
 from engine.compiler.adjoint_activity import ArrayKey, accesses, array_key, local_bases, roots
 from engine.compiler.adjoint_flow import Block, Flow, is_float, to_flow
 from engine.compiler.adjoint_forward import augmented, counting
-from engine.compiler.ir import Function
-from engine.compiler.pipeline import Compiled, Options, compile_mir, lower
+from engine.compiler.emit_thread import refusal
+from engine.compiler.ir import Function, Op
+from engine.compiler.ops import needs_block
+from engine.compiler.pipeline import Compiled, Options, compile_mir, lower, watched
 from engine.compiler.simplify import simplify
 from engine.config import config
 
@@ -43,7 +45,7 @@ class DerivedKernel:
     def compile(self, arg_types: tuple[types.Type, ...], target: Any, dense: tuple[int, ...] = ()) -> Compiled:
         """Machine code; the types are those that it was made for."""
         if target.key not in self._made:
-            self._made[target.key] = compile_mir(self.mir, target)
+            self._made[target.key] = watched(compile_mir(self.mir, target), target)
         return self._made[target.key]
 
 
@@ -55,6 +57,7 @@ class Footprint:
     writes: frozenset[ArrayKey]
     floats: frozenset[ArrayKey]
     flow: Flow
+    together: Op | None  # the first op that asks for the block of its thread
     indirect: bool  # whether it reads floats through arrays that are stored in memory
 
 
@@ -83,13 +86,18 @@ def footprint(kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, 
         made = _known.setdefault(kernel, {})
         if key not in made:
             with _deep():
-                flow = to_flow(lower(kernel.lower(arg_types), Options.from_config(dense)))
-                made[key] = _footprint(flow)
+                mir = lower(kernel.lower(arg_types), Options.from_config(dense))
+                made[key] = _footprint(to_flow(mir), next(filter(asks_for_block, mir.body.walk()), None))
         found: Footprint = made[key]
         return found
 
 
-def _footprint(flow: Flow) -> Footprint:
+def asks_for_block(op: Op) -> str:
+    """What the user called, if an op asks for the block of its thread; else ""."""
+    return op.attrs["name"] if op.kind == "block_value" else needs_block(op)
+
+
+def _footprint(flow: Flow, together: Op | None) -> Footprint:
     reads: set[ArrayKey] = set()
     writes: set[ArrayKey] = set()
     floats: set[ArrayKey] = set()
@@ -102,7 +110,7 @@ def _footprint(flow: Flow) -> Footprint:
             writes |= keys
         if is_float(op.operands[-1].type if op.kind == "store" else op.type):
             floats |= keys
-    return Footprint(frozenset(reads), frozenset(writes), frozenset(floats), flow, indirect)
+    return Footprint(frozenset(reads), frozenset(writes), frozenset(floats), flow, together, indirect)
 
 
 def gradient(
@@ -124,6 +132,8 @@ def gradient(
 
 def _differentiate(kernel: Any, prints: Footprint, arg_types: tuple[types.Type, ...], demand: Demand) -> Gradient:
     flow, count = prints.flow, len(arg_types)
+    if prints.together is not None:
+        raise refusal(flow.fn, prints.together, f"{asks_for_block(prints.together)}() is not differentiated")
     reverse = Reverse(flow, demand, count, config.fma)
     backward = simplify(reverse.run(), fma=False)
     names = [name for name, _ in kernel.params]

@@ -27,7 +27,7 @@ def digest(*parts: str | bytes) -> str:
     """SHA-256 over the parts, each with its length, as 64 hexadecimal digits."""
     h = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode(errors="surrogateescape") if isinstance(part, str) else part
         h.update(len(data).to_bytes(8, "little"))
         h.update(data)
     return h.hexdigest()

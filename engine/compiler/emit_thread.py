@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.compiler import emit_ops, faults
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.ir import Function, Op, Region
-from engine.compiler.ops import ELEMENTWISE
+from engine.compiler.ops import ELEMENTWISE, needs_block
 from engine.compiler.types import LocalArray, Path, Pointer, Scalar, Type, float32, int64
 from engine.errors import CompileError, InternalError
 
+WARP, WARP_BITS = 32, 5  # threads of a warp
 DIMS_BYTES = 32  # the launch dimensions, before the slots
 SLOT_BYTES = 8
 MAX_DIMS = 4
@@ -45,6 +46,11 @@ class ABI:
         return DIMS_BYTES + SLOT_BYTES * len(self.slots)
 
 
+def quoted(data: bytes) -> str:
+    """Bytes as they stand between quotes in LLVM text."""
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
+
+
 def abi(fn: Function) -> ABI:
     """The parameter block of a MIR kernel."""
     return ABI(
@@ -61,6 +67,10 @@ def emit(fn: Function, symbol: str) -> str:
     Raises `CompileError` for a feature that this shape lacks: LLVM itself would end the process.
     """
     check_features(fn)
+    for op in fn.body.walk():
+        if needs_block(op):
+            raise refusal(fn, op, f"{needs_block(op)}() needs the threads of a block to run together, which the device "
+                                  "'cpu' does not do: launch on 'cuda' or 'emu'")  # fmt: skip
     return Thread(fn).module(symbol)
 
 
@@ -69,20 +79,33 @@ def check_features(fn: Function) -> None:
     for op in fn.body.walk():
         kind = op.kind
         reason = ""
-        if kind in ELEMENTWISE or kind == "cast":
+        if kind in ELEMENTWISE or kind == "cast" or needs_block(op):
             continue
         if kind == "atomic":
             t = op.type
             if t.kind == "b" or t.kind == "f" and op.attrs["op"] in ("and", "or", "xor"):  # type: ignore[attr-defined]
                 reason = f"atomic_{op.attrs['op']} is not defined on {t!r}"
-        elif kind not in _STRUCTURE:
+        elif kind not in STRUCTURE:
             raise InternalError(f"emit_thread has no rule for `{kind}`")
         if reason:
-            line = (op.loc.line, op.loc.column + 1) if op.loc else (fn.line, None)
-            raise CompileError(reason, filename=fn.file or "<kernel>", lineno=line[0], offset=line[1])
+            raise refusal(fn, op, reason)
+
+
+def refusal(fn: Function, op: Op, reason: str) -> CompileError:
+    """The error for an op that a target has no code for, with its place in the user's source."""
+    line, column, file = (op.loc.line, op.loc.column + 1, op.loc.file) if op.loc else (fn.line, None, "")
+    return CompileError(reason, filename=file or fn.file or "<kernel>", lineno=line, offset=column)
 
 
 class Thread:
+    """The emitter. What other targets have in another form (`emit_ptx`) is a method or one of these values."""
+
+    table = emit_ops.TABLE
+    structure: ClassVar[dict[str, Callable[[Any, Op], Any]]]  # `STRUCTURE` below, which names this class's methods
+    dims_at = 0  # where the launch dimensions begin in the block that the code is given
+    order = "monotonic"  # of atomics
+    fault_function = faults.NOTE_FAULT
+
     def __init__(self, fn: Function):
         self.fn = fn
         self.lines: list[str] = []
@@ -96,6 +119,7 @@ class Thread:
         self.labels = 0
         self.sites: dict[Op, int] = {}  # of faults; filled by the first
         self.indices: dict[tuple[int, int], str] = {}  # (ndim, axis) → this thread's index
+        self.places: dict[str, str] = {}  # block values by name
         # Unrolling by a run-time trip count triples the time to compile and is worth next to nothing here.
         self.once = self.node('!{!"llvm.loop.unroll.disable"}')
         self.whole = self.node('!{!"llvm.loop.unroll.runtime.disable"}')
@@ -111,6 +135,7 @@ class Thread:
         self.parameters()
         self.alias_scopes()
         self.thread_indices()
+        self.block_values()
         self.region(self.fn.body)
         apart = " noinline" if linkage else ""
         signature = f"{linkage}void @{symbol}(ptr noalias readonly %params, i64 %begin, i64 %end)"
@@ -138,7 +163,7 @@ class Thread:
         """Loads a slot of the parameter block in the entry."""
         place, name = self.new_name(), self.new_name()
         align = 8 if offset < DIMS_BYTES or isinstance(t, Pointer) else t.size  # type: ignore[attr-defined]
-        self.entry.append(f"  {place} = getelementptr inbounds i8, ptr %params, i64 {offset}")
+        self.entry.append(f"  {place} = getelementptr inbounds i8, ptr %params, i64 {self.dims_at + offset}")
         self.entry.append(f"  {name} = load {memory}, ptr {place}, align {align}")
         if memory == "i8" and t.kind == "b":  # type: ignore[attr-defined]
             truth = self.new_name()
@@ -148,8 +173,6 @@ class Thread:
 
     @staticmethod
     def memory_type(t: Type) -> str:
-        if isinstance(t, Pointer):
-            return "ptr"
         if isinstance(t, Pointer):
             return "ptr"
         return "i8" if t.kind == "b" else LLVM_TYPES[t.name]  # type: ignore[attr-defined]
@@ -191,6 +214,23 @@ class Thread:
                 self.indices[ndim, axis] = self.value(f"trunc nuw nsw i64 {wide} to i32")
             # no launch has 2**31 threads along an axis; saying so lets an index widen again for free
             self.indices[ndim, 0] = self.value(f"trunc nuw nsw i64 {rest} to i32")
+
+    def block_values(self) -> None:
+        """What `block_value` ops ask for, computed at the top of the thread."""
+        sizes = {op.operands[0] for op in self.fn.body.walk() if op.kind == "block_value"}
+        for size in sizes:
+            some = self.intrinsic("llvm.umax.i32", "i32", f"i32 {self.names[size]}", "i32 1")
+            index = self.value("trunc i64 %i to i32")
+            self.block_names(self.value(f"urem i32 {index}, {some}"), self.value(f"udiv i32 {index}, {some}"))
+
+    def block_names(self, thread: str, block: str) -> None:
+        """Names all block values, from the thread's place in its block and the block's number."""
+        lane = self.value(f"and i32 {thread}, {WARP - 1}")
+        warp = self.value(f"lshr i32 {thread}, {WARP_BITS}")
+        self.places = {"thread_id": thread, "block_id": block, "lane_id": lane, "warp_id": warp}
+
+    def block_value(self, op: Op) -> None:
+        self.names[op] = self.places[op.attrs["name"]]
 
     # what the entries of emit_ops use
 
@@ -244,7 +284,7 @@ class Thread:
     # ops
 
     def region(self, region: Region) -> None:
-        names, table, structure = self.names, emit_ops.TABLE, _STRUCTURE
+        names, table, structure = self.names, self.table, self.structure
         for op in region.ops:
             kind = op.kind
             entry = table.get(kind)
@@ -322,8 +362,7 @@ class Thread:
         if name is None:
             data = content.encode() + b"\0"
             name = self.texts[content] = f"@text{len(self.texts)}"
-            coded = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
-            self.declarations[name] = f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{coded}"'
+            self.declarations[name] = f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{quoted(data)}"'
         return name
 
     def print(self, op: Op) -> None:
@@ -349,9 +388,10 @@ class Thread:
     def note_fault(self, op: Op, thread: str, values: list[str]) -> None:
         """One call for the thread whose index `thread` is; the numbers of a finding are filled up with zeros."""
         if not self.sites:
-            self.declarations["note_fault"] = faults.NOTE_FAULT
+            self.declarations["note_fault"] = self.fault_function
             self.sites = {site: k for k, site in enumerate(faults.sites(self.fn))}
-            self.entry.append(f"  %faults.at = getelementptr i8, ptr %params, i64 {faults.HEADER_OFFSET}")
+            at = self.dims_at + faults.HEADER_OFFSET
+            self.entry.append(f"  %faults.at = getelementptr i8, ptr %params, i64 {at}")
             self.entry.append("  %faults = load ptr, ptr %faults.at, align 8")
         numbers = [str(faults.count_word(op)), str(faults.finding_word(op)), thread, str(self.sites[op]), *values]
         numbers += ["0"] * (faults.VALUES - len(values))
@@ -451,18 +491,18 @@ class Thread:
             return self.update(place, t, v[0], name)
         if name == "exch" and t.name == "float16":
             bits = self.value(f"bitcast half {v[0]} to i16")
-            found = self.value(f"atomicrmw xchg ptr {place}, i16 {bits} monotonic, align 2")
+            found = self.value(f"atomicrmw xchg ptr {place}, i16 {bits} {self.order}, align 2")
             return self.value(f"bitcast i16 {found} to half")
         prefix = "f" if t.is_float else "u" if t.kind == "u" and name in ("min", "max") else ""
         word = "xchg" if name == "exch" else prefix + name
-        return self.value(f"atomicrmw {word} ptr {place}, {lt} {v[0]} monotonic, align {t.size}")
+        return self.value(f"atomicrmw {word} ptr {place}, {lt} {v[0]} {self.order}, align {t.size}")
 
     def exchange(self, place: str, t: Scalar, expected: str, new: str) -> tuple[str, str]:
         """Compare and swap: (old value, whether it was exchanged). Floats compare by their bits."""
         lt, it = LLVM_TYPES[t.name], f"i{t.bits}"
         if lt != it and t.is_float:
             expected, new = (self.value(f"bitcast {lt} {x} to {it}") for x in (expected, new))
-        pair = self.value(f"cmpxchg ptr {place}, {it} {expected}, {it} {new} monotonic monotonic, align {t.size}")
+        pair = self.value(f"cmpxchg ptr {place}, {it} {expected}, {it} {new} {self.order} monotonic, align {t.size}")
         old = self.value(f"extractvalue {{ {it}, i1 }} {pair}, 0")
         done = self.value(f"extractvalue {{ {it}, i1 }} {pair}, 1")
         return (self.value(f"bitcast {it} {old} to {lt}") if lt != it else old), done
@@ -472,7 +512,7 @@ class Thread:
         lt = LLVM_TYPES[t.name]
         memory = self.alloca(lt)
         it = f"i{t.bits}"
-        first = self.value(f"load atomic {it}, ptr {place} monotonic, align {t.size}")
+        first = self.value(f"load atomic {it}, ptr {place} {self.order}, align {t.size}")
         if lt != it:
             first = self.value(f"bitcast {it} {first} to {lt}")
         self.lines.append(f"  store {lt} {first}, ptr {memory}")
@@ -489,9 +529,9 @@ class Thread:
     def combined(self, name: str, t: Scalar, old: str, v: str) -> str:
         """What an atomic leaves behind; 16-bit floats are computed in float32."""
         if t.bits > 16:
-            return emit_ops.TABLE[name](self, t, [old, v])
+            return self.table[name](self, t, [old, v])
         wide = [emit_ops.cast(self, t, float32, x) for x in (old, v)]
-        return emit_ops.cast(self, float32, t, emit_ops.TABLE[name](self, float32, wide))
+        return emit_ops.cast(self, float32, t, self.table[name](self, float32, wide))
 
     # control flow
 
@@ -587,12 +627,14 @@ class Thread:
 
 
 _T = Thread
-_STRUCTURE: dict[str, Callable[[Thread, Op], Any]] = {
+STRUCTURE: dict[str, Callable[[Any, Op], Any]] = {
     "const": _T.const, "tid": _T.tid, "cast": _T.cast, "bitcast": _T.bitcast, "select": _T.select, "bits": _T.pack_bits,
     "slot": _T.slot,
+    "block_value": _T.block_value,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
     "while": _T.while_, "print": _T.print, "fault": _T.fault, "local_pointer": _T.local_pointer,
     "pointer_to_int": _T.pointer_to_int, "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None,
     "custom": lambda e, op: e.region(op.regions[0]), "condition": lambda e, op: None,
 }  # fmt: skip
+Thread.structure = STRUCTURE

@@ -21,6 +21,7 @@ class Location(NamedTuple):
 
     line: int
     column: int
+    file: str = ""
 
 
 class Op:

@@ -6,16 +6,18 @@ import ast
 import functools
 import sys
 import threading
+import time
 import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.compiler import types
+from engine.compiler.emit_ptx import GpuOptions
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
 from engine.compiler.modules import Module, get_module
-from engine.compiler.pipeline import Options, compile_kernel, load_kernel
+from engine.compiler.pipeline import Options, Stages, compile_kernel, load_kernel, watched
 from engine.compiler.recall import note_key, recall, remember
 from engine.compiler.shape import SHAPES
 from engine.config import config
@@ -48,6 +50,7 @@ class Kernel:
         self.overloads: dict[tuple[types.Type, ...], Kernel] = {}
         self.instances: dict[Any, Compiled] = {}
         self.launchers: dict[Any, Any] = {}  # what context.launch made of them, by device and argument types
+        self._stages: dict[Any, Stages] = {}  # of the kernel while it was not compiled, by configuration
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -111,6 +114,7 @@ class Kernel:
     def forget(self) -> None:
         """Drops what was compiled."""
         self.instances.clear()
+        self._stages.clear()
         self.launchers.clear()
         self.func.specialisations.clear()
 
@@ -130,9 +134,9 @@ class Kernel:
         with self._lock:
             found = self.instances.get(key)
             if found is None:
-                options = Options.from_config(dense, self.shape)
+                options = Options.from_config(dense, self.shape, GpuOptions.of_kernel(self.options))
                 found = self._recalled(arg_types, target, options) or self._made(arg_types, target, options)
-                self.instances[key] = found
+                self.instances[key] = watched(found, target)
             return found
 
     def _recalled(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled | None:
@@ -143,8 +147,11 @@ class Kernel:
         return load_kernel(lambda: self.lower(arg_types), self.name, key, target, options) if key else None
 
     def _made(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled:
+        start = time.perf_counter()
         hir = self.lower(arg_types)
+        front_end = time.perf_counter() - start
         made = compile_kernel(hir, target, options)
+        made.times = {"front end": front_end, **made.times}
         if not self.func.source.transformers:
             remember(self._note(arg_types, target, options), hir, made.key)
         return made
@@ -152,27 +159,42 @@ class Kernel:
     def _note(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> str:
         return note_key(self.func, arg_types, target.key, repr(options), repr(config.cache_key()))
 
+    def _looked_at(self) -> Stages:
+        """The stages of a kernel that was not compiled: only what is asked for is made (it may be for GPUs only)."""
+        from engine.compiler.target_host import host_target
+
+        key = config.cache_key()
+        if key not in self._stages:
+            options = Options.from_config((), self.shape, GpuOptions.of_kernel(self.options))
+            kinds = tuple(t for _, t in self.params)
+            self._stages[key] = Stages(functools.cache(lambda: self.lower(kinds)), self.name, host_target(), options)
+        return self._stages[key]
+
     @property
     def stages(self) -> Any:
-        """Products of the compiler ("hir", "mir", "llvm", "asm") of the kernel as last compiled."""
+        """Products of the compiler ("hir", "mir", "llvm", "asm", "ptx") of the kernel as last compiled."""
         if not self.instances:
             if not all(types.is_concrete(t) for _, t in self.params):
                 raise CompileError(
                     f"kernel '{self.name}' is generic: launch it first, its types come from the arguments"
                 )
-            from engine.compiler.target_host import host_target
-
-            return self.compile(tuple(t for _, t in self.params), host_target()).stages
+            return self._looked_at()
         return next(reversed(self.instances.values())).stages
+
+    @property
+    def code(self) -> str:
+        """The PTX text of the kernel as last compiled, for `config.ptx_arch` unless it was compiled for a GPU."""
+        return str(self.stages["ptx"])
 
 
 def _module_name(fn: Callable[..., Any], module: Any) -> str:
     return fn.__module__ if module in (None, "unique") else str(getattr(module, "__name__", module))
 
 
-# what `@kernel` takes; those without a comment are Warp's, and have no effect here
+# what `@kernel` takes, most of it Warp's; what the GPU's code depends on is in `emit_ptx.GpuOptions`
 OPTIONS = ("enable_backward", "fast_math", "mode", "max_unroll", "block_dim", "launch_bounds", "grid_stride", "fuse_fp",
-           "lineinfo", "optimization_level", "deterministic", "entry_point_abi", "cuda_output")  # fmt: skip
+           "lineinfo", "optimization_level", "deterministic", "entry_point_abi", "cuda_output",
+           "max_registers")  # fmt: skip
 
 
 @typing.overload
@@ -186,8 +208,9 @@ def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: s
 
     Every parameter needs a type annotation; `Any` takes the type of the argument. shape: the form of CPU code,
     "lanes" (a vector of threads at a time), "thread" (one after the other) or "auto" (what the cost model expects to be
-    faster); results do not depend on it. module: a name under which it is loaded and listed. Other options are those
-    of Warp's decorator (`OPTIONS`). Raises TypeError for an option that does not exist.
+    faster); results do not depend on it. module: a name under which it is loaded and listed. Of Warp's options, which
+    all are accepted (`OPTIONS`), launch_bounds=threads or (threads, blocks of an SM), grid_stride and lineinfo count on
+    a GPU, and so does max_registers. Raises TypeError for an option that does not exist.
     """
     if shape not in SHAPES:
         raise ValueError(f"shape must be one of {', '.join(map(repr, SHAPES))}, got {shape!r}")

@@ -16,6 +16,7 @@ from engine.compiler.kernel import kernel
 from engine.compiler.library import constructors, expectations, primitives
 from engine.compiler.library.derivatives import adjoint
 from engine.compiler.library.expectations import EXPECTATIONS
+from engine.compiler.library.intrinsics import BLOCKS, Intrinsic, shared
 from engine.compiler.library.operators import OPERATORS
 from engine.compiler.library.registry import BUILTINS, Builtin
 from engine.compiler.ops import ATOMICS
@@ -39,22 +40,8 @@ from engine.compiler.values import names, struct
 __all__ = [
     "adjoint", "array", "bfloat16", "bool_", "constant", "float16", "float32", "float64", "func", "func_grad",
     "func_replay", "int8", "int16", "int32", "int64", "kernel",
-    "library", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
+    "library", "shared", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
 ]  # fmt: skip
-
-
-class Intrinsic:
-    """A name that only the compiler can give a meaning; calling it in Python scope is an error."""
-
-    def __init__(self, intrinsic: str, doc: str):
-        self.intrinsic = self.__name__ = intrinsic
-        self.__doc__ = doc
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{self.intrinsic}() has a meaning in kernels only")
-
-    def __repr__(self) -> str:
-        return f"<intrinsic {self.intrinsic}>"
 
 
 tid = Intrinsic("tid", "Index of this thread, int32; `i, j = tid()` in a two-dimensional launch.")
@@ -110,6 +97,8 @@ def __getattr__(name: str) -> Any:
         return BUILTINS[name]
     if name in _ATOMICS:
         return _ATOMICS[name]
+    if name in BLOCKS:
+        return BLOCKS[name]
     if name in vars(names):
         return getattr(names, name)
     if name in _PYTHON:
@@ -148,4 +137,4 @@ HOOKS["vocabulary"] = _vocabulary
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *BUILTINS, *_ATOMICS, *(n for n in vars(names) if not n.startswith("_"))})
+    return sorted({*__all__, *BUILTINS, *_ATOMICS, *BLOCKS, *(n for n in vars(names) if not n.startswith("_"))})

@@ -163,6 +163,11 @@ STRUCTURAL: dict[str, str] = {
     "const": "attrs value: a Python number; scalar",
     "param": "attrs index, name: a function parameter (HIR); attrs index, path: one leaf of it (MIR)",
     "tid": "attrs axis, ndim: this thread's index along an axis, int32",
+    "block_value": "attrs name, one of BLOCK_VALUES: where this thread stands, int32. MIR: the size of its block",
+    "barrier": "attrs scope: block or warp; of a warp: at most one uint32, its members. Waits for the other threads",
+    "shuffle": "value, int32; attrs mode: the value of another thread of the warp (idx: of that lane; down, up: of the "
+               "lane so many further; xor: of the lane with these bits changed), the own where there is no such thread",
+    "vote": "truth value; attrs mode: any and all of the warp, bool; ballot: a bit for each lane, uint32",
     "cast": "scalar or by component: float to int truncates and saturates, int to int wraps",
     "bitcast": "same bits, other scalar type of the same width",
     "select": "condition, a, b: a where the scalar condition holds, else b; a and b are of any value type",
@@ -175,7 +180,7 @@ STRUCTURAL: dict[str, str] = {
     "slot": "attrs name: a mutable local variable of the op's type; only get and set may use it",
     "get": "slot: its value",
     "set": "slot, value",
-    "local": "a LocalArray, zeroed when the op is reached",
+    "local": "a LocalArray, zeroed when the op is reached; attrs shared: one for the block, not zeroed",
     "local_load": "local array, flat index: an element",
     "local_store": "local array, flat index, value",
     "load": "array, one index per dimension: an element. MIR: pointer, indices, strides; attrs offset, array, layout",
@@ -211,11 +216,13 @@ STRUCTURAL: dict[str, str] = {
     "address": "MIR pointer, int64 bytes: pointer plus bytes (sub-arrays)",
 }  # fmt: skip
 
+LAUNCH = -1  # index of what is no parameter of the kernel, but given with the launch: path ("block_dim",)
+BLOCK_VALUES = ("thread_id", "block_id", "block_dim", "lane_id", "warp_id", "warp_lanes")
 ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")
 COMPARISONS = frozenset(name for name, row in ELEMENTWISE.items() if row.result == "bool")
 EFFECTS = frozenset({
     "set", "local", "local_store", "store", "atomic", "if", "for", "while", "break", "continue", "return", "call",
-    "condition", "print", "fault",
+    "condition", "print", "fault", "barrier", "shuffle", "vote",
 })  # fmt: skip
 
 
@@ -224,3 +231,17 @@ def fold(name: str, dtype: Scalar, values: list[Any]) -> Any:
     args = [dtype.numpy.type(v) for v in values]
     result = ELEMENTWISE[name].numpy(*args)
     return result.item() if isinstance(result, np.generic) else result
+
+
+def needs_block(op: Any) -> str:
+    """What the user called, if an op needs the threads of a block to run together; else ""."""
+    match op.kind:
+        case "barrier":
+            return "sync_threads" if op.attrs["scope"] == "block" else "sync_warp"
+        case "shuffle":
+            return f"warp_shuffle_{op.attrs['mode']}"
+        case "vote":
+            return f"warp_{op.attrs['mode']}"
+        case "local" if op.attrs.get("shared"):
+            return "shared.array"
+    return ""

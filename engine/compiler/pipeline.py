@@ -1,6 +1,7 @@
 """The way from a typed function to machine code: a visible list of passes, then emission, the cache and the linker.
 
     HIR → guard → normalize → inline → scalarize → MIR → simplify → LLVM text → object code → address
+                                                                              → PTX text, which a device loads
 
 `compile_kernel` looks into the cache first; a hit runs no pass at all. Every level can be read afterwards from
 `Compiled.stages`, which computes what is missing.
@@ -22,6 +23,7 @@ from typing import Any
 
 from engine.compiler.cache import KernelCache, digest
 from engine.compiler.emit_lanes import emit_lanes
+from engine.compiler.emit_ptx import GpuOptions, emit_ptx, entry_name
 from engine.compiler.emit_thread import ABI, Slot, abi, emit
 from engine.compiler.faults import sites
 from engine.compiler.guard import guard
@@ -33,10 +35,13 @@ from engine.compiler.scalarize import scalarize
 from engine.compiler.shape import Decision, choose
 from engine.compiler.simplify import simplify
 from engine.compiler.target_host import HostTarget, host_target
+from engine.compiler.target_ptx import PtxTarget, ptx_target
 from engine.compiler.types import SCALARS, pointer
 from engine.compiler.verify import verify
 from engine.config import available_threads, config
 from engine.errors import ConfigError
+
+Target = HostTarget | PtxTarget
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,14 @@ class Options:
     checked: bool = False
     verify_fp: bool = False
     lanes: int = 0  # threads per vector; 0: as many as the target has lanes of 32 bits
+    gpu: GpuOptions = GpuOptions()
 
     @classmethod
-    def from_config(cls, dense: tuple[int, ...] = (), shape: str = "auto") -> Options:
-        """What `config` says, for a kernel that asks for `shape`."""
+    def from_config(cls, dense: tuple[int, ...] = (), shape: str = "auto", gpu: GpuOptions | None = None) -> Options:
+        """What `config` says, for a kernel that asks for `shape` and `gpu`."""
         shape = config.shape if shape == "auto" else shape
-        return cls(config.fma, config.opt_level, dense, shape, config.checked, config.verify_fp, config.lanes)
+        return cls(config.fma, config.opt_level, dense, shape, config.checked, config.verify_fp, config.lanes,
+                   gpu or GpuOptions())  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -120,10 +127,15 @@ def lower(fn: Function, options: Options, times: dict[str, float] | None = None)
 
 @dataclass(eq=False)
 class Compiled:
-    """A kernel's machine code: `address` of `void range(params, int64 begin, int64 end)` and how to pack `params`."""
+    """A kernel's machine code: `address` of `void range(params, int64 begin, int64 end)` and how to pack `params`.
+
+    For a GPU the address is 0 and `image` is the PTX, whose entry `symbol` takes the whole launch block.
+    """
 
     name: str
     key: str
+    symbol: str
+    image: bytes
     address: int
     abi: ABI
     stages: Stages
@@ -138,20 +150,26 @@ class Compiled:
 
 
 class Stages(Mapping[str, Any]):
-    """The kernel at every level as text: "hir", "mir", "llvm", "asm". What was not kept is computed when read."""
+    """The kernel at every level as text: "hir", "mir", "llvm", "asm", "ptx". What was not kept is computed when read.
 
-    LEVELS = ("hir", "mir", "llvm", "asm")
+    "asm" is the host's assembly and "ptx" that of `config.ptx_arch`, unless it was compiled for the one or the other.
+    """
 
-    def __init__(self, hir: Callable[[], Function], name: str, target: HostTarget, options: Options):
+    LEVELS = ("hir", "mir", "llvm", "asm", "ptx")
+
+    def __init__(self, hir: Callable[[], Function], name: str, target: Target, options: Options):
         self._lower, self._name, self._target, self._options = hir, name, target, options
         self._known: dict[str, Any] = {}
 
     def __getitem__(self, level: str) -> str:
         if level not in self.LEVELS:
             raise KeyError(level)
-        if level not in self._known:
-            self._known[level] = self._compute(level)
-        return self._known[level]
+        name = level
+        if level == "ptx" and not isinstance(self._target, PtxTarget):
+            name = f"ptx {ptx_target().key}"  # the setting may have changed
+        if name not in self._known:
+            self._known[name] = self._compute(level)
+        return self._known[name]
 
     def _compute(self, level: str) -> str:
         if level == "hir":
@@ -159,8 +177,20 @@ class Stages(Mapping[str, Any]):
         if level == "mir":
             return print_function(self.mir)
         if level == "llvm":
-            return emitted(self.plain, self._name, self.decision, self._target)
-        return self._target.assembly(self["llvm"], self._options.opt_level, self.decision.straight)
+            return self.llvm(self._target)
+        other = isinstance(self._target, PtxTarget) != (level == "ptx")
+        if not other:
+            return self._target.assembly(self["llvm"], self._options.opt_level, self.decision.straight)
+        target: Target = ptx_target() if level == "ptx" else host_target()
+        return target.assembly(self.llvm(target), self._options.opt_level, self.decision.straight)
+
+    def llvm(self, target: Target) -> str:
+        """The LLVM text for a target."""
+        if isinstance(target, PtxTarget):
+            return emit_ptx(self.plain, entry_name(self._name), self._options.gpu)
+        if self.decision.shape == "lanes":
+            return emit_lanes(self.plain, symbol_of(self._name), self.decision.width, target.gathers)
+        return emit(self.plain, symbol_of(self._name))
 
     @functools.cached_property
     def mir(self) -> Function:
@@ -174,8 +204,8 @@ class Stages(Mapping[str, Any]):
 
     @functools.cached_property
     def decision(self) -> Decision:
-        """The shape of the code, and why."""
-        return choose(self.plain, self._options.shape, self._options.lanes or self._target.lanes)
+        """The shape of the host's code, and why."""
+        return choose(self.plain, self._options.shape, self._options.lanes or host_target().lanes)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.LEVELS)
@@ -189,11 +219,15 @@ def symbol_of(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name) + "_range"
 
 
-def emitted(mir: Function, name: str, decision: Decision, target: HostTarget) -> str:
-    """The LLVM text of a MIR kernel in the shape decided on."""
-    if decision.shape == "lanes":
-        return emit_lanes(mir, symbol_of(name), decision.width, target.gathers)
-    return emit(mir, symbol_of(name))
+# called with what was compiled or loaded and its target (`debug.profile_compile`)
+watchers: list[Callable[[Compiled, Target], None]] = []
+
+
+def watched(made: Compiled, target: Target) -> Compiled:
+    """Tells the watchers of a kernel that is new to its owner."""
+    for watcher in list(watchers):
+        watcher(made, target)
+    return made
 
 
 _compiled: dict[str, Compiled] = {}
@@ -210,17 +244,23 @@ def function_digest(fn: Function) -> str:
     return known
 
 
+def place_digest(fn: Function) -> str:
+    """Hash of where in which files a function and all functions that it calls stand."""
+    own = digest(fn.file, print_function(fn, locations=True))
+    return digest(own, *[place_digest(callee) for callee in fn.callees()])
+
+
 @functools.cache
 def compiler_version() -> str:
     """Hash of the compiler's own source: the HIR is in the key, so only what comes after it counts."""
     folder = Path(__file__).parent
     names = ("types", "ops", "ir", "guard", "faults", "normalize", "inline", "scalarize", "simplify", "simplify_rules",
              "contract", "emit_ops", "emit_thread", "uniform", "shape", "emit_lanes", "emit_lanes_memory",
-             "emit_lanes_control", "target_host", "pipeline")  # fmt: skip
+             "emit_lanes_control", "target_host", "emit_ptx", "target_ptx", "pipeline")  # fmt: skip
     return digest(*[(folder / f"{name}.py").read_bytes() for name in names])
 
 
-def compile_kernel(fn: Function, target: HostTarget | None = None, options: Options | None = None) -> Compiled:
+def compile_kernel(fn: Function, target: Target | None = None, options: Options | None = None) -> Compiled:
     """The machine code of a kernel's HIR, from memory, from the cache folder, or made now.
 
     Raises `CompileError` for a feature that the target lacks, `InternalError` for a bug of the compiler. Any
@@ -229,7 +269,8 @@ def compile_kernel(fn: Function, target: HostTarget | None = None, options: Opti
     target = target or host_target()
     options = options or Options.from_config()
     start = time.perf_counter()
-    key = digest(function_digest(fn), repr(options), target.key, compiler_version())
+    places = place_digest(fn) if isinstance(target, PtxTarget) and options.gpu.lineinfo else ""
+    key = digest(function_digest(fn), places, repr(options), target.key, compiler_version())
     times = {"key": time.perf_counter() - start}
     known = _compiled.get(key)
     if known is not None:
@@ -244,7 +285,7 @@ def compile_kernel(fn: Function, target: HostTarget | None = None, options: Opti
 
 
 def compile_many(
-    fns: Sequence[Function], target: HostTarget | None = None, options: Options | None = None
+    fns: Sequence[Function], target: Target | None = None, options: Options | None = None
 ) -> list[Compiled]:
     """`compile_kernel` of each, on as many threads as the process may use: LLVM works outside the interpreter lock.
 
@@ -255,14 +296,15 @@ def compile_many(
     return [job.result() for job in pending]
 
 
-def compile_mir(mir: Function, target: HostTarget | None = None, options: Options | None = None) -> Compiled:
+def compile_mir(mir: Function, target: Target | None = None, options: Options | None = None) -> Compiled:
     """The machine code of a kernel that was made as MIR (gradients); cached under the MIR's own text.
 
     It has the thread shape: what it records lies in a chain of blocks for each thread.
     """
     target = target or host_target()
     options = replace(options or Options.from_config(), shape="thread")
-    key = digest("mir", print_function(mir), repr(options), target.key, compiler_version())
+    places = isinstance(target, PtxTarget) and options.gpu.lineinfo
+    key = digest("mir", print_function(mir, locations=places), repr(options), target.key, compiler_version())
     known = _compiled.get(key) or _from_cache(lambda: mir, mir.name, target, options, key, {})
     if known is None:
         verify(mir, "mir")
@@ -288,7 +330,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def load_kernel(
-    hir: Callable[[], Function], name: str, key: str, target: HostTarget, options: Options
+    hir: Callable[[], Function], name: str, key: str, target: Target, options: Options
 ) -> Compiled | None:
     """The kernel stored under `key`, from memory or the cache folder; `hir` is called if its stages are looked at."""
     if len(passes) != len(BUILT_IN):
@@ -301,21 +343,20 @@ def load_kernel(
 
 
 def _from_cache(
-    hir: Callable[[], Function], name: str, target: HostTarget, options: Options, key: str, times: dict[str, float]
+    hir: Callable[[], Function], name: str, target: Target, options: Options, key: str, times: dict[str, float]
 ) -> Compiled | None:
     entry = KernelCache().get(key)
     if entry is None:
         return None
     header, image = entry
-    start = time.perf_counter()
-    (address,) = target.link(image, header["symbol"])
-    times["link"] = time.perf_counter() - start
     stages = Stages(hir, name, target, options)
-    return Compiled(name, key, address, _abi_from_json(header["slots"]), stages, times, True, header["checks"])
+    layout = _abi_from_json(header["slots"])
+    made = Compiled(name, key, header["symbol"], b"", 0, layout, stages, times, True, header["checks"])
+    return _loaded(made, image, target)
 
 
 def _make(
-    fn: Function, target: HostTarget, options: Options, key: str, times: dict[str, float], keep: bool
+    fn: Function, target: Target, options: Options, key: str, times: dict[str, float], keep: bool
 ) -> Compiled:
     stages = Stages(lambda: fn, fn.name, target, options)
     mir = stages.__dict__["mir"] = lower(fn, options, times)
@@ -323,12 +364,12 @@ def _make(
 
 
 def _link(
-    mir: Function, stages: Stages, target: HostTarget, options: Options, key: str, times: dict[str, float], keep: bool
+    mir: Function, stages: Stages, target: Target, options: Options, key: str, times: dict[str, float], keep: bool
 ) -> Compiled:
     """From MIR to linked machine code, stored in the cache where `keep` says so."""
-    symbol = symbol_of(mir.name)
+    symbol = entry_name(mir.name) if isinstance(target, PtxTarget) else symbol_of(mir.name)
     clock = time.perf_counter()
-    text = stages._known["llvm"] = emitted(stages.plain, mir.name, stages.decision, target)
+    text = stages._known["llvm"] = stages.llvm(target)
     times["emit"] = time.perf_counter() - clock
     clock = time.perf_counter()
     image = target.emit(text, options.opt_level, stages.decision.straight)
@@ -336,10 +377,19 @@ def _link(
     layout, checks = abi(mir), bool(sites(mir))
     if keep:
         KernelCache().put(key, {"symbol": symbol, "slots": _abi_to_json(layout), "checks": checks}, image)
-    clock = time.perf_counter()
-    (address,) = target.link(image, symbol)
-    times["link"] = time.perf_counter() - clock
-    return Compiled(mir.name, key, address, layout, stages, times, checks=checks)
+    return _loaded(Compiled(mir.name, key, symbol, b"", 0, layout, stages, times, checks=checks), image, target)
+
+
+def _loaded(made: Compiled, image: bytes, target: Target) -> Compiled:
+    """The code made ready to run on the host; PTX is kept as it is."""
+    if isinstance(target, PtxTarget):
+        made.image = image
+        made.stages._known["ptx"] = image.decode()
+    else:
+        clock = time.perf_counter()
+        (made.address,) = target.link(image, made.symbol)
+        made.times["link"] = time.perf_counter() - clock
+    return made
 
 
 _TYPES = {repr(t): t for t in (*SCALARS, pointer)}

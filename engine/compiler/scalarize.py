@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.compiler.ir import Function, Op, Region
-from engine.compiler.ops import ELEMENTWISE
+from engine.compiler.ops import ELEMENTWISE, LAUNCH
 from engine.compiler.types import (
     Array,
     IndexedArray,
@@ -162,6 +162,21 @@ class _Scalarizer:
     def constant(self, op: Op) -> Leaves:
         return [self.const(op.type, op.attrs["value"])]  # type: ignore[arg-type]
 
+    def block_value(self, op: Op) -> Leaves:
+        """The size of the block is a parameter, which the launch gives; the rest follows from it."""
+        threads = self.param(LAUNCH, ("block_dim",), int32, "block_dim")
+        return [threads if op.attrs["name"] == "block_dim" else self.emit("block_value", int32, (threads,), op.attrs)]
+
+    def barrier(self, op: Op) -> None:
+        self.emit("barrier", void, tuple([self.one(v) for v in op.operands]), op.attrs)
+
+    def shuffle(self, op: Op) -> Leaves:
+        lane = self.one(op.operands[1])
+        return [self.emit("shuffle", v.type, (v, lane), op.attrs) for v in self.values[op.operands[0]]]
+
+    def vote(self, op: Op) -> Leaves:
+        return [self.emit("vote", op.type, (self.one(op.operands[0]),), op.attrs)]
+
     def thread_index(self, op: Op) -> Leaves:
         return [self.emit("tid", op.type, (), op.attrs)]
 
@@ -271,7 +286,8 @@ class _Scalarizer:
     def local(self, op: Op) -> Leaves:
         t = op.type
         assert isinstance(t, LocalArray)
-        return [self.emit("local", LocalArray(s, (t.size,)), ()) for _, s in self.leaves(t.dtype)]
+        attrs = {"shared": True} if op.attrs.get("shared") else None
+        return [self.emit("local", LocalArray(s, (t.size,)), (), attrs) for _, s in self.leaves(t.dtype)]
 
     def local_load(self, op: Op) -> Leaves:
         index = self.one(op.operands[1])
@@ -421,10 +437,11 @@ class _Scalarizer:
             pointers.append(self.emit("local_pointer", pointer, (piece,)))
         step: int = self.leaves(t.dtype)[0][1].size  # type: ignore[attr-defined]
         strides = []
-        for extent in reversed(t.shape):
+        order = -1 if not t.by_column else 1
+        for extent in t.shape[::order]:
             strides.append(self.const(int64, step))
             step *= extent
-        return [*pointers, *[self.const(int32, n) for n in t.shape], *reversed(strides)]
+        return [*pointers, *[self.const(int32, n) for n in t.shape], *strides[::order]]
 
     def array_ptr(self, op: Op) -> Leaves:
         return [self.emit("pointer_to_int", uint64, (self.values[op.operands[0]][0],))]
@@ -532,6 +549,7 @@ _HANDLERS: dict[
     str, Callable[[_Scalarizer, Op], Leaves | None]] = { **dict.fromkeys(ELEMENTWISE, _S.elementwise),
     "const": _S.constant, "tid": _S.thread_index, "cast": _S.cast, "bitcast": _S.cast, "select": _S.select,
     "bits": _S.bits, "make": _S.make, "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at,
+    "block_value": _S.block_value, "barrier": _S.barrier, "shuffle": _S.shuffle, "vote": _S.vote,
     "insert_at": _S.insert_at, "slot": _S.slot, "get": _S.get, "set": _S.set, "local": _S.local,
     "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
     "atomic": _S.atomic, "subarray": _S.subarray, "view": _S.view, "local_view": _S.local_view,

@@ -26,7 +26,8 @@ MAX_OPS = 2000  # larger kernels would take more than a second to compile as lan
 # what only the thread shape has code for, with the reason
 _THREAD_ONLY = {
     "print": "it prints", "local_pointer": "it takes addresses", "pointer_to_int": "it takes addresses",
-    "int_to_pointer": "it takes addresses",
+    "int_to_pointer": "it takes addresses", "block_value": "it asks where a thread stands in its block",
+    "barrier": "its blocks run together", "shuffle": "its blocks run together", "vote": "its blocks run together",
 }  # fmt: skip
 
 _FREE = frozenset({"const", "slot", "get", "index", "condition", "tid", "address", "fault"})  # faults do not happen

@@ -18,10 +18,10 @@ from engine.compiler.types import Scalar
 
 _PURE = frozenset(
     {*ELEMENTWISE, "cast", "bitcast", "select", "bits", "tid", "address", "load", "get", "local_load", "const", "index",
-     "local_pointer", "pointer_to_int", "int_to_pointer"}
+     "local_pointer", "pointer_to_int", "int_to_pointer", "block_value", "shuffle", "vote"}
 )
 _PLACES = frozenset({"slot", "local"})
-_WRITES_MEMORY = frozenset({"store", "atomic"})
+_WRITES_MEMORY = frozenset({"store", "atomic", "barrier"})  # a barrier: other threads do
 _COMMUTES = frozenset(name for name, row in ELEMENTWISE.items() if row.commutes)
 
 
@@ -102,6 +102,8 @@ class _Forward:
             key = (kind, operands)
         elif kind == "load":
             key = (kind, self.epoch, op.attrs["offset"], op.type.name, operands)  # type: ignore[attr-defined]
+        elif kind == "block_value":
+            key = (kind, op.attrs["name"], operands)
         elif kind == "tid":
             key = (kind, op.attrs["axis"], op.attrs["ndim"])
         else:
@@ -221,7 +223,7 @@ class _Forward:
 
 
 _FOLDED = frozenset({*ELEMENTWISE, "cast", "bitcast", "select", "bits"})
-_MERGED = _FOLDED | {"load", "tid", "address"}
+_MERGED = _FOLDED | {"load", "tid", "block_value", "address"}
 _FORWARD: dict[str, Callable[[_Forward, Op, list[Op]], None]] = {
     "const": _Forward.constant, "get": _Forward.get, "set": _Forward.set, "if": _Forward.branch, "for": _Forward.loop,
     "while": _Forward.loop, "custom": _Forward.custom,

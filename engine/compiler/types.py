@@ -277,6 +277,7 @@ class LocalArray(Type):
     is_value: ClassVar[bool] = False
     dtype: Type
     shape: tuple[int, ...]
+    by_column: bool = False  # the first index runs fastest
 
     def __repr__(self) -> str:
         return f"zeros(shape={self.shape[0] if len(self.shape) == 1 else self.shape}, dtype={self.dtype!r})"

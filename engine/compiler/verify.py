@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.compiler.faults import CHECKS, VALUES
 from engine.compiler.ir import Function, Op, Region
-from engine.compiler.ops import ATOMICS, ELEMENTWISE, STRUCTURAL
+from engine.compiler.ops import ATOMICS, BLOCK_VALUES, ELEMENTWISE, STRUCTURAL
 from engine.compiler.printer import print_op
 from engine.compiler.types import (
     Array,
@@ -37,12 +37,13 @@ _HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
     {"set", "local_store", "store", "if", "custom", "yield", "for", "while", "condition", "break", "continue", "return",
-     "print", "fault"}
+     "print", "fault", "barrier"}
 )
 _BY_TYPES = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})  # whether they are right depends on types alone
 _REGION_COUNT = {"if": 2, "for": 1, "while": 2, "custom": 1}
 _ARITY = {
-    "const": 0, "param": 0, "tid": 0, "cast": 1, "bitcast": 1, "select": 3, "extract": 1, "insert": 2,
+    "const": 0, "param": 0, "tid": 0, "shuffle": 2, "vote": 1, "cast": 1, "bitcast": 1, "select": 3,
+    "extract": 1, "insert": 2,
     "extract_at": 2, "insert_at": 3, "slot": 0, "get": 1, "set": 2, "local": 0, "local_load": 2, "local_store": 3,
     "field": 1, "count": 1, "shape": 1, "if": 1, "for": 3, "index": 0, "while": 0, "condition": 1, "break": 0,
     "continue": 0, "address": 2, "shadow": 1, "local_view": 1, "array_ptr": 1, "local_pointer": 1, "pointer_to_int": 1,
@@ -173,6 +174,24 @@ class _Verifier:
         self.require(
             _same(op.type, int32) and 0 <= op.attrs["axis"] < op.attrs["ndim"] <= 4, op, "axis, ndim or type is wrong"
         )
+
+    def block_value(self, op: Op) -> None:
+        self.require(_same(op.type, int32) and op.attrs["name"] in BLOCK_VALUES, op, "name or type is wrong")
+        self.require([v.type for v in op.operands] == [int32] * self.mir, op, "MIR: takes the size of the block")
+
+    def barrier(self, op: Op) -> None:
+        most = {"block": 0, "warp": 1}.get(op.attrs["scope"], -1)
+        self.require(len(op.operands) <= most, op, "scope or operands are wrong")
+        self.require(all(_same(v.type, uint32) for v in op.operands), op, "the members of a warp are a uint32")
+
+    def shuffle(self, op: Op) -> None:
+        value, lane = op.operands
+        self.require(_same(value.type, op.type) and _same(lane.type, int32), op, "yields its operand's type")
+        self.require(op.attrs["mode"] in ("idx", "up", "down", "xor"), op, "unknown mode")
+
+    def vote(self, op: Op) -> None:
+        wanted = {"any": bool_, "all": bool_, "ballot": uint32}.get(op.attrs["mode"], op.type)
+        self.require(_same(op.operands[0].type, bool_) and _same(op.type, wanted), op, "mode or type is wrong")
 
     def cast(self, op: Op) -> None:
         a, b = components(op.operands[0].type), components(op.type)
@@ -350,6 +369,7 @@ _V = _Verifier
 _RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "const": _V.const, "tid": _V.tid, "cast": _V.cast, "bitcast": _V.bitcast, "select": _V.select, "bits": _V.bits,
     "make": _V.make,
+    "block_value": _V.block_value, "barrier": _V.barrier, "shuffle": _V.shuffle, "vote": _V.vote,
     "extract": _V.extract, "insert": _V.insert, "extract_at": _V.component_at, "insert_at": _V.component_at,
     "slot": _V.slot, "get": _V.get, "set": _V.set, "local": _V.local, "local_load": _V.local_access,
     "local_store": _V.local_access, "load": _V.access, "store": _V.access, "atomic": _V.access, "subarray": _V.subarray,

@@ -66,11 +66,11 @@ class CapturedLaunch(Launch):
 
     def copied(self, stale: list[Any]) -> CapturedLaunch:
         """The same launch for another graph."""
-        return CapturedLaunch(stale, self.kernel, self._device_key, self._dim, self._args)
+        return CapturedLaunch(stale, self.kernel, self._device_key, self._dim, self._args, self._block_dim)
 
     def _pack(self) -> None:
         grid = self._grid
-        launcher, self.block, self._args = pack_any(self.kernel, grid, self._args, self._device_key)
+        launcher, self.block, self._args = pack_any(self.kernel, grid, self._args, self._device_key, self._block_dim)
         self.program = launcher.program
         self._run = self.program.bind(self.block, grid.size, grid.count)
         self._stale.append(self)

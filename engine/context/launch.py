@@ -99,7 +99,7 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
 
     dim: number of threads, a tuple of 1 to 4 extents, or `indirect(count, capacity)`; 0 runs nothing.
     inputs, outputs: the kernel's arguments in order; the split is for the reader. device: where to run, None = default.
-    stream: order among other work of the device. block_dim: threads of a block on a GPU; the cpu only checks it.
+    stream: order among other work of the device. block_dim: threads of a block.
     record_cmd: run nothing, return a `Launch` to be run again and again.
     adjoint: run the kernel's backward pass instead; adj_inputs and adj_outputs are then the gradients of inputs and
     outputs, None for arguments that have none. record_tape=False hides the launch from the tape that records.
@@ -159,7 +159,7 @@ def _launch_checked(kernel: Any, dim: Any, args: list[Any], device: Any, block_d
     """The launch of any grid and any arguments, right or wrong."""
     _check_block(kernel.name, block_dim)
     grid = checked_grid(kernel.name, dim, get_device(device))
-    launcher, block, _ = pack_any(kernel, grid, args, device)
+    launcher, block, _ = pack_any(kernel, grid, args, device, block_dim)
     if grid.counter is not None:
         launcher.program.bind(block, grid.size, grid.count)()
     elif grid.size:
@@ -177,13 +177,15 @@ class Launch:
     """
 
     __slots__ = (
-        "__weakref__", "_adjoint_args", "_args", "_device_key", "_dim", "_grid", "_run", "adjoint", "device", "kernel",
+        "__weakref__", "_adjoint_args", "_args", "_block_dim", "_device_key", "_dim", "_grid", "_run", "adjoint",
+        "device", "kernel",
     )  # fmt: skip
 
     def __init__(self, kernel: Any, device: Any = None, dim: Any = 0, args: Sequence[Any] | None = None,
                  block_dim: int = 256, adjoint: bool = False):  # fmt: skip
         _check_block(kernel.name, block_dim)
         self.kernel, self.device, self._device_key = kernel, get_device(device), device
+        self._block_dim = block_dim
         self._args = arguments.unset(kernel.params) if args is None else list(args)
         self.adjoint, self._adjoint_args = adjoint, [None] * len(self._args)
         self._dim, self._grid = dim, checked_grid(kernel.name, dim, self.device)
@@ -275,7 +277,7 @@ class Launch:
 
     def _pack(self) -> None:
         grid = self._grid
-        launcher, block, self._args = pack_any(self.kernel, grid, self._args, self._device_key)
+        launcher, block, self._args = pack_any(self.kernel, grid, self._args, self._device_key, self._block_dim)
         self._run = launcher.program.bind(block, grid.size, grid.count)
 
     def _follow_tables(self) -> None:
@@ -285,7 +287,8 @@ class Launch:
                 owner.dependents.add(self)
 
 
-def pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launcher, bytes, list[Any]]:
+def pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any,
+             block_dim: int) -> tuple[Launcher, bytes, list[Any]]:  # fmt: skip
     """The launcher for arguments of any kind, the launch block, and the arguments as they were understood.
 
     `key` is the device as the caller wrote it; the next launch that writes it alike tries this launcher first.
@@ -293,7 +296,7 @@ def pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launch
     launcher = kernel.launchers.get(key)
     if launcher is not None and launcher.revision == config.revision:
         try:
-            return launcher, launcher.pack(grid.size, grid.count, *grid.extents, args), args
+            return launcher, launcher.pack(grid.size, grid.count, *grid.extents, args, block_dim), args
         except REFUSALS:
             pass
     device = get_device(key)
@@ -303,7 +306,7 @@ def pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any) -> tuple[Launch
     launcher = find_launcher(kernel, tuple(kinds), understood, device)
     kernel.launchers[key] = launcher
     try:
-        return launcher, launcher.pack(grid.size, grid.count, *grid.extents, understood), understood
+        return launcher, launcher.pack(grid.size, grid.count, *grid.extents, understood, block_dim), understood
     except REFUSALS as error:
         raise LaunchError(kernel.name, "inputs", "arguments that fit their parameters", str(error)) from error
 

@@ -1,14 +1,14 @@
 """From Python arguments to the launch block of a kernel: one generated function per kernel, argument types and device.
 
-    header    entry address of the kernel, number of threads, address of an int32 count or 0, address of the
-              fault record (`compiler.faults`) or 0                                                (4 x int64)
+    header    entry address of the kernel (on a device that calls kernels by other means: threads of a block), number of
+              threads, address of an int32 count or 0, address of the fault record or 0            (4 x int64)
     dims      extents of the grid                                                                  (4 x int64)
     slots     8 bytes for each scalar or pointer that the kernel uses (`compiled.abi.slots`)
 
 The kernel's parameters begin at the dims. For `saxpy(x: array(dtype=float), y: array(dtype=float), a: float)` the
 generated function reads
 
-    def pack(size, count, d0, d1, d2, d3, args):
+    def pack(size, count, d0, d1, d2, d3, args, block_dim=256):
         (a0, a1, a2,) = args
         if a0.ir_type is not T0 or a0.device is not device or a0.strides[-1] != 4: raise Mismatch
         if a1.ir_type is not T1 or a1.device is not device or a1.strides[-1] != 4: raise Mismatch
@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.compiler import types
+from engine.compiler.ops import LAUNCH
 from engine.compiler.scalarize import dense_stride
 from engine.compiler.values import value_class
 from engine.context import arguments
@@ -37,7 +38,7 @@ CODES = {
     "uint64": "Q", "float16": "e", "float32": "f", "float64": "d", "bfloat16": "H",
 }  # fmt: skip
 
-Pack = Callable[[int, int, int, int, int, int, Sequence[Any]], bytes]
+Pack = Callable[..., bytes]
 
 
 class Mismatch(Exception):
@@ -68,10 +69,14 @@ def make_packer(
         lines += [f"    {line}" for line in _checks(i, arg_type, exact[i], i in dense, bool(used), scope)]
         if record and isinstance(arg_type, types.IndexedArray):
             lines.append(f"    a{i}.check_positions()")
-    values = [_value(slot, arg_types[slot.param], wanted[slot.param]) for slot in slots]
+    values = [
+        "block_dim" if slot.param == LAUNCH else _value(slot, arg_types[slot.param], wanted[slot.param])
+        for slot in slots
+    ]
     scope["block"] = block_format(slots).pack
-    lines.append(f"    return block({', '.join(['entry, size, count, record, d0, d1, d2, d3', *values])})")
-    source = "\n".join(["def pack(size, count, d0, d1, d2, d3, args):", *lines])
+    first = "entry" if entry else "block_dim"
+    lines.append(f"    return block({', '.join([first, 'size, count, record, d0, d1, d2, d3', *values])})")
+    source = "\n".join(["def pack(size, count, d0, d1, d2, d3, args, block_dim=256):", *lines])
     exec(compile(source, "<launch packer>", "exec"), scope)
     pack: Pack = scope["pack"]
     return pack

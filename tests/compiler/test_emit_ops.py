@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from engine.compiler import emit_ops, ops
 from engine.compiler import types as T
-from engine.compiler.emit_thread import _STRUCTURE, emit
+from engine.compiler.emit_ptx import Gpu
+from engine.compiler.emit_thread import STRUCTURE, emit
 from engine.compiler.ops import ELEMENTWISE, STRUCTURAL
 from engine.compiler.scalarize import _HANDLERS
 from engine.compiler.simplify_rules import cast_constant
@@ -162,7 +163,9 @@ def test_tables_are_exhaustive() -> None:
                 "break", "continue", "return", "param"}  # fmt: skip
     in_gradients_only = {"shadow", "yield"}
     mir_only = {"address", "local_pointer", "pointer_to_int", "int_to_pointer"}
-    assert set(_STRUCTURE) == set(STRUCTURAL) - hir_only - in_gradients_only
+    by_blocks_only = {"barrier", "shuffle", "vote"}
+    assert set(Gpu.structure) == set(STRUCTURAL) - hir_only - in_gradients_only
+    assert set(STRUCTURE) == set(Gpu.structure) - by_blocks_only
     assert set(_HANDLERS) == set(ELEMENTWISE) | (set(STRUCTURAL) - {"param", "call"} - mir_only)
 
 

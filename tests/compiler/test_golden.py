@@ -128,10 +128,54 @@ def strict_arithmetic_reaches_llvm(out: k.array(dtype=float), a: float):
     out[i] = (out[i] * a + a) / a
 
 
+def strict_arithmetic_reaches_ptx(out: k.array(dtype=float), a: float):
+    # stage: ptx
+    # CHECK: .visible .entry strict_arithmetic_reaches_ptx_kernel(
+    # CHECK: ld.global.b32
+    # CHECK: fma.rn.f32
+    # CHECK: div.rn.f32
+    # CHECK: sqrt.rn.f32
+    # CHECK-NOT: approx
+    # CHECK: st.global.b32
+    i = k.tid()
+    out[i] = k.sqrt((out[i] * a + a) / a)
+
+
+def products_and_sums_stay_apart_on_a_gpu(out: k.array(dtype=float), a: float, b: float):
+    # stage: ptx
+    # CHECK: mul.rn.f32 [[P:%r[0-9]+]],
+    # CHECK: min.f32 [[Q:%r[0-9]+]], {{.*}}
+    # CHECK: add.rn.f32 {{.*}}
+    # CHECK-NOT: fma
+    i = k.tid()
+    out[i] = k.min(out[i] * a, a) + b
+
+
+def threads_beyond_the_launch_do_nothing(out: k.array(dtype=int)):
+    # stage: ptx
+    # CHECK: mul.wide.u32 [[START:%rd[0-9]+]], {{.*}}
+    # CHECK: add.s64 [[I:%rd[0-9]+]], [[START]]
+    # CHECK: setp.ge.s64 [[P:%p[0-9]+]], [[I]]
+    # CHECK-NEXT: @[[P]] bra
+    i = k.tid()
+    out[i] = i
+
+
+def atomics_on_a_gpu(out: k.array(dtype=float), n: k.array(dtype=int)):
+    # stage: ptx
+    # CHECK: atom.global.add.f32
+    # CHECK: atom.relaxed.gpu.global.cas.b32
+    # CHECK: atom.global.max.s32
+    k.atomic_add(out, 0, 1.0)
+    k.atomic_max(out, 1, 2.0)
+    k.atomic_max(n, 0, 3)
+
+
 GOLDEN = [
     early_exit_becomes_a_branch, calls_are_inlined, products_and_sums_contract, aggregates_become_scalars,
     only_touched_planes_are_parameters, constant_loops_unroll, loops_have_one_latch, own_element_is_stored_plainly,
-    strict_arithmetic_reaches_llvm,
+    strict_arithmetic_reaches_llvm, strict_arithmetic_reaches_ptx, products_and_sums_stay_apart_on_a_gpu,
+    threads_beyond_the_launch_do_nothing, atomics_on_a_gpu,
 ]  # fmt: skip
 
 

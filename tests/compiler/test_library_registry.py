@@ -15,11 +15,12 @@ from engine.compiler.library.primitives import Primitive, bitcast, cast, clz, fm
 from engine.compiler.library.registry import BUILTINS, LibraryFunction
 from engine.compiler.ops import ELEMENTWISE
 
-MATHS = Path(__file__).parents[2] / "docs/maths.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS / "maths.md", DOCS / "language.md"]
 
 
 def test_every_function_is_documented() -> None:
-    named = set(re.findall(r"`(\w+)[`(]", MATHS.read_text()))
+    named = set(re.findall(r"`(\w+)[`(]", "".join(page.read_text() for page in PAGES)))
     assert not sorted(BUILTINS.keys() - named)
     assert all(builtin.__doc__ for builtin in BUILTINS.values())
 

@@ -4,7 +4,7 @@
 `places` give the constructs their meaning; `functions` specialises callees. `context` is what they share.
 """
 
-from engine.compiler.frontend import adjoints, calls, expressions, operators, printing, statements  # noqa: F401  (they register visitors)
+from engine.compiler.frontend import adjoints, blocks, calls, expressions, operators, printing, statements  # noqa: F401  (they register visitors)
 from engine.compiler.frontend.functions import lower_function
 
 __all__ = ["lower_function"]

@@ -118,7 +118,7 @@ class Lowering:
         """Appends an op to the current region."""
         loc = None
         if isinstance(node, ast.stmt | ast.expr):
-            loc = Location(node.lineno, node.col_offset + 1)
+            loc = Location(node.lineno, node.col_offset + 1, self.source.filename)
         return self.region.append(Op(kind, type_, operands, attrs, regions, loc))
 
     @contextmanager

@@ -215,7 +215,7 @@ def _static_subscript(ctx: Lowering, base: Value, indices: list[Value], known: l
 
 
 def local_index(ctx: Lowering, t: types.LocalArray, indices: Sequence[Value], node: ast.AST) -> Op:
-    """The flat index into a local array (row major)."""
+    """The flat index into a local array: row by row, or column by column where its type says so."""
     if len(indices) != len(t.shape):
         raise ctx.error(node, f"a local array of {len(t.shape)} dimensions is indexed with {len(indices)} indices")
     for index, extent in zip(indices, t.shape, strict=True):
@@ -226,4 +226,7 @@ def local_index(ctx: Lowering, t: types.LocalArray, indices: Sequence[Value], no
         for index, extent in zip(indices, t.shape, strict=True)
     ]
     each = [to_int32(ctx, ctx.value(index, node, types.int32), node) for index in counted]
-    return each[0] if len(each) == 1 else ctx.emit("position", types.int32, *each, node=node, shape=t.shape)
+    if len(each) == 1:
+        return each[0]
+    order = slice(None, None, -1 if t.by_column else 1)
+    return ctx.emit("position", types.int32, *each[order], node=node, shape=t.shape[order])

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.compiler import ops, types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
-from engine.compiler.frontend.parts import array_index, to_int32
+from engine.compiler.frontend.parts import array_index, to_array, to_int32
 from engine.compiler.ir import Op
 from engine.compiler.values import matrix, quaternion, transformation, value_class, vector
 
@@ -72,9 +72,14 @@ def lower_type(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node:
 def lower_zeros(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     """`zeros(shape=8, dtype=vec3)`: a fixed array of this thread."""
     given = dict(zip(("shape", "dtype"), args, strict=False)) | kwargs
+    return ctx.emit("local", local_array(ctx, "zeros", given, node), node=node)
+
+
+def local_array(ctx: Lowering, name: str, given: dict[str, Value], node: ast.AST) -> types.LocalArray:
+    """The type of an array in a kernel, from a shape and a dtype that are known while compiling."""
     shape, dtype = given.get("shape"), given.get("dtype", Static(float))
     if not isinstance(shape, Static) or not isinstance(dtype, Static):
-        raise ctx.error(node, "zeros() in a kernel needs a shape and a dtype that are known while compiling")
+        raise ctx.error(node, f"{name}() in a kernel needs a shape and a dtype that are known while compiling")
     extents = shape.value if isinstance(shape.value, tuple | list) else (shape.value,)
     if not all(isinstance(e, int) and e > 0 for e in extents):
         raise ctx.error(node, f"the shape of a local array consists of positive whole numbers, not {shape.value!r}")
@@ -85,7 +90,7 @@ def lower_zeros(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node
     zero_check = [leaf for _, leaf in types.leaves(element) if not isinstance(leaf, types.Scalar)]
     if zero_check:
         raise ctx.error(node, f"{element!r} cannot be the element of a local array")
-    return ctx.emit("local", types.LocalArray(element, tuple(extents)), node=node)
+    return types.LocalArray(element, tuple(extents))
 
 
 def lower_array(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
@@ -174,6 +179,9 @@ def _atomic(name: str) -> Lower:
     def lower(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
         """`atomic_add(array, i, …, value)`: the old value. `atomic_cas(array, i, …, compare, value)`."""
         array = args[0] if args else None
+        if isinstance(array, Op) and isinstance(array.type, types.LocalArray):
+            array = to_array(ctx, array, node)
+            args = [array, *args[1:]]
         if not isinstance(array, Op) or not isinstance(array.type, types.Array):
             raise ctx.error(node, f"atomic_{name}() works on an array element")
         t = array.type

@@ -20,9 +20,11 @@ from engine.compiler.library import (
     scalar,
     searching,
     trig,
+    warps,
 )
 
 __all__ = [
     "arc", "constructors", "decompositions", "derivatives", "error", "exponential", "linear", "logarithm", "masks",
     "matrices", "noise", "power", "random", "remainder", "rigid", "rotations", "scalar", "searching", "trig",
+    "warps",
 ]  # fmt: skip

@@ -1,0 +1,53 @@
+"""Every kernel of the engine with the argument types that it is launched with."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import numpy as np
+
+import engine
+from engine.compiler.kernel import Kernel
+from engine.compiler.modules import MODULES
+
+
+@functools.cache
+def project_kernels() -> list[tuple[str, Kernel, tuple]]:
+    """(name with its module, kernel, argument types), in the order of the names."""
+    for module in pkgutil.walk_packages(engine.__path__, "engine."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    launch_generic_kernels()
+    found = [
+        (f"{name.removeprefix('engine.')}.{kernel.name}", kernel, types)
+        for name, module in MODULES.items() if name.startswith("engine.")
+        for kernel in module.kernels.values()
+        for types in argument_types(kernel)
+    ]  # fmt: skip
+    return sorted(found, key=lambda row: (row[0], repr(row[2])))
+
+
+def argument_types(kernel: Kernel) -> Iterator[tuple]:
+    if kernel.is_generic:
+        assert kernel.instances, f"launch_generic_kernels() launches no {kernel.name}"
+        yield from dict.fromkeys(key[0] for key in kernel.instances)
+    else:
+        yield tuple(t for _, t in kernel.params)
+
+
+def launch_generic_kernels() -> None:
+    """Their types come from the arguments."""
+    with engine.config.scope(device="cpu"):
+        numbers = engine.array(np.arange(16.0, dtype=np.float32))
+        counts, found = engine.zeros(16, dtype=int), engine.zeros(1, dtype=int)
+        engine.utils.array_scan(engine.ones(5000, dtype=float), engine.zeros(5000, dtype=float))
+        engine.utils.array_sum(numbers)
+        engine.utils.array_inner(numbers, numbers)
+        keys = engine.array(np.arange(32, dtype=np.int32))
+        engine.utils.radix_sort_pairs(keys, engine.array(np.arange(32, dtype=np.int32)), 16)
+        engine.utils.runlength_encode(counts, engine.zeros(16, dtype=int), engine.zeros(16, dtype=int), found)
+        for optimizer in (engine.optim.Adam([numbers]), engine.optim.SGD([numbers])):
+            optimizer.step([engine.ones(16, dtype=float)])
