@@ -77,7 +77,7 @@ class _Problem:
             yield
         finally:
             for x, before in zip(arrays, values, strict=True):
-                x._window(x.ptr, x.shape, x.strides)[...] = before
+                x.store(before)
 
 
 def _is_float(a: array) -> bool:
@@ -163,7 +163,7 @@ def jacobian_fd(function: Any, dim: Any = None, inputs: Sequence[Any] = (), outp
             if restore_inputs:
                 for x, before in zip(problem.inputs, kept, strict=True):
                     if before is not None:
-                        x._window(x.ptr, x.shape, x.strides)[...] = before
+                        x.store(before)
             window = problem.inputs[i]._window(
                 problem.inputs[i].ptr, problem.inputs[i].shape, problem.inputs[i].strides
             )

@@ -91,6 +91,39 @@ def bench(
 
 
 @app.command()
+def trace(
+    script: Annotated[str, typer.Argument(help="Python script")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the script, after --.")] = None,
+    check: Annotated[str, typer.Option(help="Some of mem,init,race,sync.")] = "mem,init,race,sync",
+    metrics: Annotated[bool, typer.Option("--metrics", help="Show what each line's accesses cost.")] = False,
+    json: Json = False,
+    out: Annotated[str | None, typer.Option(help="Write the report as JSON to this file.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Run a script with its launches on the emulated GPU, and report what is wrong in its kernels."""
+    from engine.debug import trace_script, trace_table
+    from engine.replace_file import replacing
+
+    if not os.path.isfile(script):
+        raise Error(f"there is no script '{script}'")
+    try:
+        checks = [part for part in check.split(",") if part]
+        report = trace_script(script, checks, arguments or (), quiet=json).as_dict()
+    except (Error, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        raise Error(f"{script} ended with {type(error).__name__}: {error}") from None
+    text = json_format.dumps(report, indent=1)
+    if out is not None:
+        with replacing(out) as file:
+            file.write_text(text + "\n")
+    print(text if json else trace_table(report, metrics))
+    return FINDINGS if report["findings"] else DONE
+
+
+@app.command()
 def info(json: Json = False, debug: Debug = False) -> int:
     """Print versions, devices and settings."""
     rows = _installation()

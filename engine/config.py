@@ -21,7 +21,7 @@ from engine.errors import ConfigError
 T = TypeVar("T")
 PREFIX = "ENGINE_"
 # variables with the same prefix that the test suite reads, so that they are not taken for a mistyped knob
-TEST_VARIABLES = ("ENGINE_ASSETS", "ENGINE_CASES", "ENGINE_TEST_SEED")
+TEST_VARIABLES = ("ENGINE_ASSETS", "ENGINE_CASES", "ENGINE_TEST_DEVICES", "ENGINE_TEST_SEED")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
@@ -193,6 +193,7 @@ class Config:
     verbose = Knob(_flag, False, "say on stderr what is compiled, loaded and reallocated")
     timing = Knob(_flag, False, "switch the global timer on")
     nvtx = Knob(_flag, False, "mark timed scopes as NVTX ranges (needs the nvtx package)")
+    emu_budget = Knob(_integer(1, 1 << 60), 1 << 31, "instructions of warps that a launch on the emulated GPU may run")
     tape_limit = Knob(_integer(0, 1 << 50), 1 << 30, "bytes that one launch may record for gradients")
 
     checked = Knob(_flag, False, "check indices, and count divisions by zero, in kernels", keyed=True)

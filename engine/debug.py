@@ -1,13 +1,22 @@
-"""Looking inside: the products of the compiler for a kernel, and where its time goes."""
+"""Looking inside: the products of the compiler for a kernel, and what is wrong in kernels that run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from engine.compiler import pipeline
 from engine.compiler.kernel import Kernel
+from engine.config import config
+from engine.context.device import ALIASES
+
+if TYPE_CHECKING:
+    from engine.context.emulator.trace import Trace
 
 STAGES = ("hir", "mir", "llvm", "asm", "ptx")
 
@@ -72,3 +81,53 @@ def profile_compile() -> Iterator[CompileProfile]:
         yield profile
     finally:
         pipeline.watchers.remove(note)
+
+
+def trace(checks: Sequence[str] = ("mem", "init", "race", "sync")) -> Trace:
+    """`with trace() as report:` records and checks the launches on emulated GPUs in the block.
+
+    report.findings: bounds and alignment (mem), reads of memory never written (init), races (race), divergent barriers
+    (sync), each with lines and threads. report.metrics, report.kernels: cost of each line's accesses; instructions and
+    share of active lanes of each kernel. Raises ConfigError for an unknown check, ImportError without cuda-python.
+    """
+    from engine.context.emulator.trace import Trace
+
+    return Trace(checks)
+
+
+def trace_script(path: str, checks: Sequence[str], arguments: Sequence[str] = (), quiet: bool = False) -> Trace:
+    """Runs a Python script with its launches on the emulated GPU, and returns the report.
+
+    The default device and the names of GPUs mean `emu` meanwhile; `quiet` sends the script's own output to stderr.
+    """
+    report = trace(checks)
+    argv, aliases = sys.argv, dict(ALIASES)
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    ALIASES.update(dict.fromkeys(("cuda", "cuda:0"), "emu"))
+    try:
+        with config.scope(device="emu"), redirect_stdout(sys.stderr if quiet else sys.stdout), report:
+            runpy.run_path(path, run_name="__main__")
+    finally:
+        sys.path.pop(0)
+        sys.argv = argv
+        ALIASES.clear()
+        ALIASES.update(aliases)
+    return report
+
+
+def trace_table(report: dict[str, Any], metrics: bool) -> str:
+    """A trace's report for people."""
+    lines = []
+    for f in report["findings"]:
+        place = f"{f['file']}:{f['line']}" + (f" and line {f['other_line']}" if f["other_line"] else "")
+        threads = ", ".join(map(str, f["threads"]))
+        lines.append(f"{f['check']}: {f['kind']} in {f['kernel']}, {place}: {f['message']} (threads {threads})")
+    lines.append(f"{len(report['findings'])} findings in {len(report['kernels'])} kernels")
+    for k in report["kernels"]:
+        dropped = f", {k['dropped']} accesses were too many to check" if k["dropped"] else ""
+        lines.append(f"{k['kernel']:32} {k['launches']} launches, {k['thread_instructions']} thread instructions, "
+                     f"{100 * k['efficiency']:.0f} % of the lanes active{dropped}")  # fmt: skip
+    for m in report["metrics"] if metrics else ():
+        lines.append(f"{m['file']}:{m['line']} {m['what']}: {m['per_request']:g} {m['unit']} a request")
+    return "\n".join(lines)

@@ -231,8 +231,7 @@ def segmented_sort_pairs(keys: array, values: array, count: int, segment_start_i
     _require(min(keys.size, values.size) >= 2 * count, "Array storage must be large enough to contain 2*count elements")
     supported = keys.element in (types.int32, types.float32) and values.element == types.int32
     _require(supported, f"Unsupported data type: {keys.element!r}")
-    if keys.device.is_cpu:
-        _check_segments(starts, ends, count)
+    _check_segments(starts, ends, count)
     if count and len(starts):
         _reorder(keys, values, segments.order_of_segments(keys, count, starts, ends), count)
 

@@ -17,10 +17,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(folder.cleanup)
 
 
-@pytest.fixture(params=["cpu"])
-def device(request: pytest.FixtureRequest) -> str:
-    """The name of each device that the engine has; a test that asks for it runs on all of them."""
-    return request.param
+# the tests that run on the emulated GPU, too; the others compile so many kernels that it would take minutes
+EMULATED = ("tests/context/", "tests/kernels/", "tests/test_utils.py", "tests/compiler/test_language.py")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `device` runs on each of them. ENGINE_TEST_DEVICES=cpu,emu chooses others for all tests."""
+    if "device" in metafunc.fixturenames:
+        path = metafunc.definition.path.relative_to(Path(__file__).parent.parent).as_posix()
+        devices = ["cpu", "emu"] if path.startswith(EMULATED) else ["cpu"]
+        chosen = os.environ.get("ENGINE_TEST_DEVICES")
+        metafunc.parametrize("device", chosen.split(",") if chosen else devices)
 
 
 @pytest.fixture

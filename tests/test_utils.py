@@ -59,7 +59,7 @@ def test_sums_of_parts(device):
     with pytest.raises(ArgumentError, match="Unsupported data type: int32"):
         utils.array_sum(engine.zeros(3, dtype=int))
     with pytest.raises(ArgumentError, match=r"must have the same shape, got \(3, 4\) and \(3,\)"):
-        utils.array_inner(a, engine.zeros(3))
+        utils.array_inner(a, engine.zeros(3, device=device))
 
 
 def test_casts(device):
@@ -111,7 +111,8 @@ def test_segmented_sort(device):
     assert keys.list()[:8] == [2, 4, 7, 8, 1, 3, 5, 6] and values.list()[:8] == [1, 3, 0, 2, 4, 7, 6, 5]
     before = keys.list()
     with pytest.raises(ArgumentError, match=r"Invalid segment range at index 1: \[2, 9\) is not within 0 … 8"):
-        utils.segmented_sort_pairs(keys, values, 8, engine.array([0, 2]), engine.array([2, 9]))
+        utils.segmented_sort_pairs(keys, values, 8, engine.array([0, 2], device=device),
+                                   engine.array([2, 9], device=device))
     assert keys.list() == before
 
 
@@ -123,7 +124,7 @@ def test_run_lengths(device):
     count = engine.zeros(1, dtype=int, device=device)
     assert utils.runlength_encode(values, runs, lengths, count, value_count=2) is None and count[0] == 1
     with pytest.raises(ArgumentError, match="Unsupported data type: float32"):
-        utils.runlength_encode(engine.zeros(2), engine.zeros(2), lengths)
+        utils.runlength_encode(engine.zeros(2, device=device), engine.zeros(2, device=device), lengths)
 
 
 def test_scoped_timer(capsys):

@@ -37,6 +37,8 @@ _known: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictiona
 class DerivedKernel:
     """A kernel made as MIR, in the form that `launch` takes."""
 
+    edited_ptx = ""
+
     def __init__(self, mir: Function, params: Sequence[tuple[str, types.Type]]):
         self.mir, self.name, self.params = mir, mir.name, list(params)
         self.launchers: dict[Any, Any] = {}

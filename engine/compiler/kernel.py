@@ -51,6 +51,7 @@ class Kernel:
         self.instances: dict[Any, Compiled] = {}
         self.launchers: dict[Any, Any] = {}  # what context.launch made of them, by device and argument types
         self._stages: dict[Any, Stages] = {}  # of the kernel while it was not compiled, by configuration
+        self.edited_ptx = ""  # takes the place of the compiler's PTX (see `with_ptx`)
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -181,10 +182,20 @@ class Kernel:
             return self._looked_at()
         return next(reversed(self.instances.values())).stages
 
+    def with_ptx(self, text: str) -> Kernel:
+        """This kernel with `text` in place of the PTX that the compiler makes; it is launched as any other, on a GPU.
+
+        The text is an edited `code`: it has the same entry, and arguments must be of the types that it was made for.
+        A launch raises LaunchError where its entry does not take the arguments, and on the cpu.
+        """
+        made = Kernel(self.fn, self.key, self.module, self.options, self.shape, self.fixed)
+        made.edited_ptx = text
+        return made
+
     @property
     def code(self) -> str:
         """The PTX text of the kernel as last compiled, for `config.ptx_arch` unless it was compiled for a GPU."""
-        return str(self.stages["ptx"])
+        return self.edited_ptx or str(self.stages["ptx"])
 
 
 def _module_name(fn: Callable[..., Any], module: Any) -> str:

@@ -13,6 +13,7 @@ import functools
 import itertools
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import llvmlite
@@ -189,9 +190,7 @@ class HostTarget:
         `straight`: look for vectors in straight-line code, too. On a large kernel that takes four times as long as all
         other passes together.
         """
-        machine = self.machine(opt_level)
-        module = llvm.parse_assembly(text, context=llvm.create_context())
-        module.verify()
+        module, machine = self.parsed(text, opt_level)
         tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
         tuning.loop_vectorization = tuning.loop_unrolling = opt_level > 1
         tuning.slp_vectorization = straight
@@ -199,9 +198,15 @@ class HostTarget:
         _without_lock("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
         return module, machine
 
-    def emit(self, text: str, opt_level: int = 3, straight: bool = False) -> bytes:
-        """Object code of an LLVM module given as text."""
-        module, machine = self.optimized(text, opt_level, straight)
+    def parsed(self, text: str, opt_level: int) -> tuple[Any, Any]:
+        """The LLVM module parsed and verified as it is, and the machine to emit it with."""
+        module = llvm.parse_assembly(text, context=llvm.create_context())
+        module.verify()
+        return module, self.machine(opt_level)
+
+    def emit(self, text: str, opt_level: int = 3, straight: bool = False, as_written: bool = False) -> bytes:
+        """Object code of an LLVM module given as text; `as_written` only selects instructions, without other passes."""
+        module, machine = self.parsed(text, opt_level) if as_written else self.optimized(text, opt_level, straight)
         with llvm.ffi.OutputString() as message:
             buffer = _without_lock("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, message)
             if not buffer:
@@ -218,8 +223,8 @@ class HostTarget:
         module, machine = self.optimized(text, opt_level, straight)
         return machine.emit_assembly(module)
 
-    def link(self, image: bytes, *symbols: str) -> tuple[int, ...]:
-        """Addresses of `symbols` in object code, which is loaded for good."""
+    def link(self, image: bytes, *symbols: str, imports: Mapping[str, int] | None = None) -> tuple[int, ...]:
+        """Addresses of `symbols` in object code, which is loaded for good; `imports` are those of what it calls."""
         with self._lock:
             if self._jit is None:
                 self._jit_machine = self._new_machine(3)
@@ -227,6 +232,8 @@ class HostTarget:
             builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
             for symbol in symbols:
                 builder.export_symbol(symbol)
+            for symbol, address in (imports or {}).items():
+                builder.import_symbol(symbol, address)
             library = builder.link(self._jit, f"weft{next(self._numbers)}")
             self._linked.append(library)
         return tuple(library[symbol] for symbol in symbols)

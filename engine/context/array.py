@@ -203,10 +203,10 @@ class array(ArrayOperators):
         extents = outer if shape is None else views.reshaped(outer, shape)
         self._allocate(dtype, extents, layout, device, zeroed=False)
         dtypes.keep_arrays(self.block, data, element)
-        target = self._window(self.ptr, self.shape, self.strides)
-        target[...] = source.reshape(target.shape)
+        stored = source.reshape(extents + source.shape[inner:])
+        self.store(stored)
         if recording.captures and (capture := recording.current()) is not None:
-            capture.write(self, target)
+            capture.write(self, stored)
 
     def _share(self, data: np.ndarray, dtype: Any, shape: Any, device: Device, layout: str) -> None:
         """Lie over the memory of a NumPy array whose elements already have the exact form."""
@@ -355,20 +355,29 @@ class array(ArrayOperators):
         """`numpy()` for the engine itself: whatever watches the array does not get to know."""
         return self._window(self.ptr, self.shape, self.strides)
 
-    def _written(self) -> np.ndarray:
-        """A view for the engine's own writes, which tapes get to know."""
-        if gradients.watcher is not None:
-            gradients.overwritten(self)
-        return self._window(self.ptr, self.shape, self.strides)
-
-    def _window(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    def _form(
+        self, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype]:
+        """Shape and strides with the components of an element as inner dimensions, and the NumPy type."""
         scalar, inner = dtypes.numpy_element(self.element, self.layout)
         step = self.plane_stride if self.layout == "planes" else scalar.itemsize
-        inner_strides = views.contiguous_strides(inner, step)
-        return self.device.window(self.block, ptr, (*shape, *inner), (*strides, *inner_strides), scalar)
+        return (*shape, *inner), (*strides, *views.contiguous_strides(inner, step)), scalar
+
+    def store(self, values: Any, part: Any = ...) -> None:
+        """Set `numpy()[part]` to `values`, which have NumPy's form, on any device. Tapes do not see it."""
+        self.device.store(self.block, self.ptr, *self._form(self.shape, self.strides), values, part)
+
+    def _window(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+        return self.device.window(self.block, ptr, *self._form(shape, strides))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = self.numpy()
+        return found if dtype is None or found.dtype == dtype else found.astype(dtype)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
+        if not self.device.is_cpu:
+            raise AttributeError(f"the memory is on device '{self.device.name}', where NumPy cannot read it")
         return self.numpy().__array_interface__
 
     @property
@@ -428,7 +437,7 @@ class array(ArrayOperators):
         if gradients.watcher is not None:
             place = self._view(shape or (1,), strides or (self.element_stride,), self.ptr + offset)
             gradients.assigned(place, value)
-        self._window(self.ptr + offset, shape, strides)[...] = self.converted(value)
+        self.device.store(self.block, self.ptr + offset, *self._form(shape, strides), self.converted(value))
 
     def converted(self, value: Any) -> np.ndarray:
         """`value` as NumPy holds elements of this array; broadcast against it, it has the array's shape."""
@@ -443,8 +452,10 @@ class array(ArrayOperators):
         dtypes.keep_arrays(self.block, value, self.element, self._is_whole)
         if recording.captures and (capture := recording.current()) is not None:
             capture.write(self, value)
-        else:
-            self._written()[...] = self.converted(value)
+            return self
+        if gradients.watcher is not None:
+            gradients.overwritten(self)
+        self.store(self.converted(value))
         return self
 
     def zero_(self) -> array:
@@ -452,8 +463,9 @@ class array(ArrayOperators):
         if recording.captures and (capture := recording.current()) is not None:
             capture.zero(self)
             return self
-        view = self._written()
-        view[...] = np.zeros((), view.dtype)
+        if gradients.watcher is not None:
+            gradients.overwritten(self)
+        self.store(np.zeros((), dtypes.numpy_element(self.element, self.layout)[0]))
         return self
 
     def assign(self, values: Any) -> array:
@@ -463,12 +475,12 @@ class array(ArrayOperators):
             capture.assign(self, values)
             return self
         source = self.converted(values)
-        target = self._window(self.ptr, self.shape, self.strides)
-        if source.shape != target.shape:
-            raise ValueError(f"assign needs data of shape {target.shape}, got {source.shape}")
+        expected = self._form(self.shape, self.strides)[0]
+        if source.shape != expected:
+            raise ValueError(f"assign needs data of shape {expected}, got {source.shape}")
         if gradients.watcher is not None:
             gradients.assigned(self, values)
-        target[...] = source
+        self.store(source)
         return self
 
     def to(self, device: Any) -> array:

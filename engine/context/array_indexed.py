@@ -130,25 +130,23 @@ class indexedarray(ArrayOperators):
         """The selected elements as an array of their own."""
         return array.allocate(self.dtype, self.shape, self.layout, self.device, zeroed=False).assign(self)
 
-    def _target(self, value: Any) -> np.ndarray:
-        """NumPy's view of the data, for a write of `value` to the selected elements, which tapes get to know."""
+    def _store(self, stored: Any, value: Any) -> None:
+        """Set the selected elements to `stored`, which is `value` in NumPy's form; tapes get to know `value`."""
         if recording.captures:
             recording.refuse("indexedarray", "writes to indexed arrays are not captured; write with a kernel")
         if gradients.watcher is not None:
             gradients.watcher.assigned(self.data, value, self._selection())
-        return self.data.window()
+        self.data.store(stored, self._selection())
 
     def fill_(self, value: Any) -> indexedarray:
         """Set every selected element to `value`."""
         dtypes.keep_arrays(self.data.block, value, self.element)
-        target = self._target(value)
-        target[self._selection()] = self.data.converted(value)
+        self._store(self.data.converted(value), value)
         return self
 
     def zero_(self) -> indexedarray:
         """Set every selected element to zero."""
-        view = self._target(None)
-        view[self._selection()] = np.zeros((), view.dtype)
+        self._store(np.zeros((), dtypes.numpy_element(self.element, self.layout)[0]), None)
         return self
 
     def assign(self, values: Any) -> indexedarray:
@@ -160,7 +158,7 @@ class indexedarray(ArrayOperators):
         expected = (*self.shape, *dtypes.numpy_element(self.element, self.layout)[1])
         if source.shape != expected:
             raise ValueError(f"assign needs data of shape {expected}, got {source.shape}")
-        self._target(values)[self._selection()] = source
+        self._store(source, values)
         return self
 
 

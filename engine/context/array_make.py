@@ -158,7 +158,7 @@ def _copy_flat(dest: Source, src: Source, dest_offset: int, src_offset: int, cou
         dest.assign(whole)
         return
     places = np.unravel_index(np.arange(dest_offset, dest_offset + count), dest.shape)
-    dest.numpy()[places] = values
+    dest.store(values, places)
 
 
 def from_numpy(data: np.ndarray, dtype: Any = None, shape: Any = None, device: Any = None, layout: str = "aos",

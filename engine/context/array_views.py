@@ -49,6 +49,12 @@ def extent_bytes(shape: Shape, strides: Shape, element: int) -> int:
     return element + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
 
 
+def byte_span(shape: Shape, strides: Shape, element: int) -> tuple[int, int]:
+    """First byte and end of all that a view with some elements touches, relative to its first element."""
+    ends = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    return sum(min(end, 0) for end in ends), element + sum(max(end, 0) for end in ends)
+
+
 def contiguous_strides(shape: Shape, element: int) -> Shape:
     """Byte strides of a C-contiguous array whose elements are `element` bytes apart."""
     strides = []

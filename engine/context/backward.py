@@ -181,10 +181,10 @@ class Plan:
         kept = [] if pure else [(a, a.numpy().copy()) for a in self.written]
         self.launch(kernel, [*self.args, counts], in_order=not pure)
         for a, before in kept:
-            a._window(a.ptr, a.shape, a.strides)[...] = before
+            a.store(before)
         self.offsets = array.allocate(types.int64, self.threads + 1, device=self.device)
         ends = np.cumsum(counts.numpy())
-        self.offsets.numpy()[1:] = ends
+        self.offsets.store(ends, slice(1, None))
         return int(ends[-1]) if len(ends) else 0
 
     def backward(self, gradient_of: Callable[[ArrayKey], array]) -> None:
@@ -242,7 +242,7 @@ def launch_adjoint(kernel: Any, dim: Any, args: list[Any], adjoints: list[Any], 
         kept = [(a, a.numpy().copy()) for a in plan.written]
         plan.forward()
         for a, before in kept:
-            a._window(a.ptr, a.shape, a.strides)[...] = before
+            a.store(before)
     plan.backward(lambda key: given[key])
 
 

@@ -57,6 +57,27 @@ class FaultRecord:
         return thread, site, values
 
 
+class DeviceFaultRecord(FaultRecord):
+    """A record in the memory of a device that the host cannot read; `is_clean` fetches it."""
+
+    def __init__(self, device: Any):
+        self._device = device
+        self._block = device.alloc(8 * WORDS, zeroed=False)
+        super().__init__()
+        self.address = self._block.ptr
+
+    def clear(self) -> None:
+        self.address = ctypes.addressof(self.words)
+        super().clear()
+        self.address = self._block.ptr
+        self._device.upload(self.address, bytes(self.words), 8 * WORDS)
+
+    @property
+    def is_clean(self) -> bool:
+        ctypes.memmove(self.words, self._device.download(self.address, 8 * WORDS).tobytes(), 8 * WORDS)
+        return super().is_clean
+
+
 class CheckedProgram:
     """What a device made of a kernel with checks, and its record.
 

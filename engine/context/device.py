@@ -50,6 +50,10 @@ class Device(Protocol):
     ) -> np.ndarray:
         """The memory as NumPy sees it: without a copy on the host, else a copy."""
 
+    def store(self, block: Block, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype,
+              values: Any, part: Any = ...) -> None:  # fmt: skip
+        """Set the elements `part` (a NumPy index) of what `window` shows."""
+
     def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, Program]:
         """Compile `kernel` for these argument types and gapless arrays: (compiled kernel, program)."""
 
@@ -58,19 +62,22 @@ class Device(Protocol):
 
 
 _factories: dict[str, Callable[[], Device]] = {}
-_unavailable: dict[str, str] = {}
+_families: dict[str, Callable[[str], Device]] = {}
+ALIASES = {"cpu:fast": "cpu", "cpu:precise": "emu"}
 _devices: dict[str, Device] = {}
 
 
 def register_device(name: str, factory: Callable[[], Device]) -> None:
     """Make `name` known; `factory` is called at the first use."""
     _factories[name] = factory
-    _unavailable.pop(name, None)
 
 
-def register_unavailable(name: str, reason: str) -> None:
-    """Make `name` known as a device that this installation does not have; `name` also stands for "name:index"."""
-    _unavailable[name] = reason
+def register_family(kind: str, open_one: Callable[[str], Device]) -> None:
+    """Make `kind` and "kind:anything" known; `open_one` is called with the whole name at its first use.
+
+    It raises DeviceError for a device that is not there. `get_devices` lists what was opened.
+    """
+    _families[kind] = open_one
 
 
 def get_device(device: str | Device | None = None) -> Device:
@@ -84,12 +91,16 @@ def get_device(device: str | Device | None = None) -> Device:
 
 
 def _open(name: str) -> Device:
+    name = ALIASES.get(name, name)
     kind = name.partition(":")[0]
+    if name in _devices:
+        return _devices[name]
     if name in _factories:
         return _devices.setdefault(name, _factories[name]())
-    if kind in _unavailable:
-        raise DeviceError(f"device '{name}' is not available: {_unavailable[kind]}")
-    known = sorted([*_factories, *_unavailable])
+    if kind in _families:
+        opened = _families[kind](name)
+        return _devices.setdefault(opened.name, opened)
+    known = sorted([*_factories, *_families])
     near = difflib.get_close_matches(name, known, n=1)
     suggestion = f"; did you mean '{near[0]}'?" if near else ""
     raise DeviceError(f"unknown device '{name}'; known devices: {', '.join(known)}{suggestion}")
@@ -101,9 +112,7 @@ def default_device() -> Device:
 
 
 def get_devices() -> list[Device]:
-    """Every device that can be used here."""
-    return [get_device(name) for name in _factories]
-
-
-register_unavailable("cuda", "this version has no CUDA back end yet; use device='cpu'")
-register_unavailable("emu", "this version has no emulated GPU yet; use device='cpu'")
+    """The cpu, and every other device that was used so far."""
+    for name in _factories:
+        get_device(name)
+    return list(_devices.values())

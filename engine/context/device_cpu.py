@@ -17,6 +17,7 @@ from engine.context.checks import CheckedProgram, FaultRecord
 from engine.context.device import Program, register_device
 from engine.context.packer import HEADER_BYTES
 from engine.context.threads import CHUNK_MULTIPLE, MAX_WORKERS, chunk_size, pool
+from engine.errors import LaunchError
 
 # Called with ctypes' own conversion of one bytes object to its address, which is half the price of declared arguments.
 _launch_type = ctypes.CFUNCTYPE(None)
@@ -146,8 +147,14 @@ class CpuDevice:
                dtype: np.dtype) -> np.ndarray:  # fmt: skip
         return memory.host_window(block, ptr, shape, strides, dtype)
 
+    def store(self, block: memory.Block, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype,
+              values: Any, part: Any = ...) -> None:  # fmt: skip
+        memory.host_window(block, ptr, shape, strides, dtype)[part] = values
+
     def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, Program]:
         config.freeze("the first use of device 'cpu'")
+        if kernel.edited_ptx:
+            raise LaunchError(kernel.name, "device", "a GPU or 'emu' for an edited PTX text", "'cpu'")
         from engine.compiler.target_host import host_target  # needs LLVM, which only a launch does
 
         compiled = kernel.compile(arg_types, host_target(), dense)

@@ -54,3 +54,9 @@ def host_window(
     interface = {"version": 3, "data": (ptr, False), "shape": shape, "strides": strides, "typestr": typestr}
     window = np.asarray(_Window(block, interface))
     return window.view(dtype) if dtype.names is not None else window
+
+
+def strided(data: np.ndarray, start: int, shape: tuple[int, ...], strides: tuple[int, ...],
+            dtype: np.dtype) -> np.ndarray:  # fmt: skip
+    """Elements in an array of bytes, the first of them at byte `start`; no copy."""
+    return np.ndarray(shape, dtype, data, start, strides)

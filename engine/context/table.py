@@ -149,7 +149,7 @@ class Table:
             self._place(symbol)
             for field, before in zip(self._fields_of(symbol), old, strict=True):
                 kept = min(len(before), len(field)) if keep else 0
-                field.numpy()[:kept] = before.numpy()[:kept]
+                field.store(before.numpy()[:kept], slice(kept))
         self._publish()
         self.generation += 1
         for dependent in self.dependents:

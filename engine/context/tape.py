@@ -26,7 +26,7 @@ import numpy as np
 
 from engine.compiler.adjoint_activity import ArrayKey
 from engine.compiler.values import StructValue
-from engine.context import gradients, recording
+from engine.context import dtypes, gradients, recording
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
 from engine.context.backward import Plan, arrays_of, stored_arrays, with_arrays
@@ -300,15 +300,15 @@ class Tape:
         if self.carries(src):
             into = self._gradient(src)
             if g.dtype.names is None:
-                target = into._window(into.ptr, into.shape, into.strides)
-                target += g
+                into.store(into.numpy() + g)
             else:
-                _add_records(into.numpy(), g)
+                sums = into.numpy()
+                _add_records(sums, g)
+                into.store(sums)
 
     def _consume(self, a: array, part: Any) -> None:
         g = self._gradient(a)
-        view = g._window(g.ptr, g.shape, g.strides)
-        view[part] = np.zeros((), view.dtype)
+        g.store(np.zeros((), dtypes.numpy_element(g.element, g.layout)[0]), part)
 
     # afterwards
 

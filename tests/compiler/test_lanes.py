@@ -103,14 +103,19 @@ def programs(draw) -> Function:
     return b.fn
 
 
-def outcome(fn: Function, options: Options, threads: int = THREADS) -> list[bytes]:
+def program_arguments(threads: int) -> list:
+    """Arguments for a random program of so many threads, always the same ones."""
     rng = np.random.default_rng(1)
     rows = np.zeros(8, ROW_NUMPY)
     rows["a"] = rng.integers(-9, 9, (8, 3))
     rows["b"], rows["c"], rows["d"] = range(8), rng.standard_normal(8), range(8)
     table = np.concatenate([np.arange(-3, 13), np.full(16, 7)]).astype(np.int32)
-    args = [table, np.arange(4 * threads, dtype=np.int32), rng.integers(0, 9, (threads, 3)).astype(np.int32),
+    return [table, np.arange(4 * threads, dtype=np.int32), rng.integers(0, 9, (threads, 3)).astype(np.int32),
             rows, np.zeros(3, np.int32), 5, rng.integers(-5, 9, threads).astype(np.int32)]  # fmt: skip
+
+
+def outcome(fn: Function, options: Options, threads: int = THREADS) -> list[bytes]:
+    args = program_arguments(threads)
     with config.scope(kernel_cache=False, verify=True):
         run(fn, threads, *args, options=options)
     return [a.tobytes() for a in args if isinstance(a, np.ndarray)]

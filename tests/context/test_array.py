@@ -418,7 +418,8 @@ def sum_rows(rows: k.array(dtype=Row), out: k.array(dtype=float)):
 
 def test_structs_keep_the_arrays_that_they_hold(device):
     def make(n):
-        values, places = array(np.arange(n, dtype=np.float32)), full((1, 2), k.vec3(0, 0, 100))
+        values = array(np.arange(n, dtype=np.float32), device=device)
+        places = full((1, 2), k.vec3(0, 0, 100), device=device)
         return Row(count=n, values=values, places=places)
 
     rows = array([make(3), make(4)], dtype=Row, device=device)

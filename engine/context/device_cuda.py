@@ -1,0 +1,339 @@
+"""NVIDIA GPUs through `cuda.bindings.driver`, and the emulated GPU, which is the same code on another driver.
+
+Memory comes from the driver's stream-ordered pool. Work goes to the device's one stream, in the order of the calls;
+whatever Python sees of it waits for it. Every call of the driver goes through `check`, so that an error names the call,
+its status in words and its arguments.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import types
+from engine.compiler.ptx_parser import PtxError, parse
+from engine.config import config
+from engine.context import memory
+from engine.context.array_views import byte_span
+from engine.context.checks import CheckedProgram, DeviceFaultRecord
+from engine.context.device import Program, register_family
+from engine.errors import DeviceError, LaunchError
+
+_LOG_BYTES = 16_384
+
+
+def check(driver: Any, call: str, *args: Any) -> Any:
+    """A call of the driver: its result, a tuple of several, or None. Raises DeviceError for a status that is not 0."""
+    found = getattr(driver, call)(*args)
+    if found[0] != 0:
+        code = int(found[0])
+        name, text = (driver.cuGetErrorName(found[0]), driver.cuGetErrorString(found[0]))
+        words = [part[1].decode() for part in (name, text) if part[1]]
+        raise DeviceError(call, code, ": ".join(words), args)
+    return found[1] if len(found) == 2 else found[1:] or None
+
+
+class _Freed:
+    """Gives memory back to the pool when nothing refers to it any more."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, device: CudaDevice, ptr: int):
+        weakref.finalize(self, device.free, ptr).atexit = False  # the driver may be gone by then
+
+
+Pointer = tuple[int, str, int]  # offset in the launch block, name of the array, bytes from element to element
+
+
+def _pointers(
+    compiled: Any, params: list[tuple[str, Any]], arg_types: tuple[types.Type, ...], header: int
+) -> list[Pointer]:
+    """Where the launch block has which array."""
+    found = []
+    for slot in compiled.abi.slots:
+        kind, path = arg_types[slot.param], slot.path
+        name = params[slot.param][0]
+        if isinstance(kind, types.Array) and path[0] in ("data", "plane"):
+            whole = kind.layout != "planes"
+            stride = types.memory_layout(kind.dtype, kind.layout)[1] if whole else types.leaves(kind.dtype)[0][1].size
+            found.append((header + slot.offset, name, max(stride, 1)))
+        elif isinstance(kind, types.Table) and path[0] == "field":
+            found.append((header + slot.offset, f"{name}.{path[1]}", 4))
+    return found
+
+
+class CudaProgram:
+    """A kernel in the memory of a device. Its one parameter is the launch block, or the address of a copy of it."""
+
+    entry = 0  # a launch names the kernel by its handle
+    record = 0
+    cost = 0.0  # is not measured: the device spreads the threads itself
+
+    def __init__(self, device: CudaDevice, module: Any, symbol: str, by_pointer: bool, pointers: list[Pointer]):
+        self.device, self.by_pointer, self.pointers = device, by_pointer, pointers
+        self.name = symbol
+        self.function = device.check("cuModuleGetFunction", module, symbol.encode())
+        most = device.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+        self.most_threads = device.check("cuFuncGetAttribute", most, self.function)
+        self.module = module
+
+    def _arrays(self, block: bytes) -> list[tuple[int, str, int]]:
+        """Address, name and element size of the arrays in a launch block."""
+        return [(int.from_bytes(block[at : at + 8], "little"), name, stride) for at, name, stride in self.pointers]
+
+    def run(self, block: bytes, size: int) -> None:
+        if self.device.name_arrays is not None:
+            self.device.name_arrays(lambda: self._arrays(block))
+        holder = ctypes.c_char_p(block)
+        place = ctypes.c_void_p.from_buffer(holder).value or 0
+        if self.by_pointer:
+            copy = self.device.alloc(len(block), zeroed=False)
+            self.device.upload(copy.ptr, block, len(block))
+            place = ctypes.addressof(argument := ctypes.c_uint64(copy.ptr))
+        pointers = (ctypes.c_void_p * 1)(place)
+        threads = int.from_bytes(block[:8], "little")  # of a block
+        if threads > self.most_threads:
+            most = f"at most {self.most_threads} threads for this kernel"
+            raise LaunchError(self.name, "block_dim", most, str(threads))
+        blocks = -(-size // threads)
+        self.device.launch(self.function, (blocks, 1, 1), (threads, 1, 1), 0, ctypes.addressof(pointers))
+        if self.by_pointer:
+            del argument
+
+    def bind(self, block: bytes, size: int, count: int) -> Callable[[], None]:
+        if not size:
+            return _nothing
+        return lambda: self.run(block, size)  # the kernel itself looks how many threads `count` says
+
+
+def _nothing() -> None:
+    pass
+
+
+class CudaDevice:
+    """One GPU. `driver` is `cuda.bindings.driver`, or an emulated one."""
+
+    is_cpu = False
+
+    def __init__(self, name: str, driver: Any, ordinal: int = 0, name_arrays: Callable[..., None] | None = None):
+        config.freeze(f"the first use of device '{name}'")
+        self.name = self.alias = name
+        self.driver = driver
+        self.name_arrays = name_arrays  # told before a launch what its arrays are called
+        self.is_cuda = name.startswith("cuda")
+        self.check("cuInit", 0)
+        self.ordinal = self.check("cuDeviceGet", ordinal)
+        self.context = self.check("cuDevicePrimaryCtxRetain", self.ordinal)
+        self.enter()
+        attribute = driver.CUdevice_attribute
+        major, minor = (
+            self.check("cuDeviceGetAttribute", getattr(attribute, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"),
+                       self.ordinal) for part in ("MAJOR", "MINOR"))  # fmt: skip
+        self.arch = 10 * major + minor
+        self.stream = driver.CUstream(0)
+        self._modules: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def check(self, call: str, *args: Any) -> Any:
+        return check(self.driver, call, *args)
+
+    def enter(self) -> None:
+        """Make the device's context the current one of this thread; other libraries change it."""
+        self.check("cuCtxSetCurrent", self.context)
+
+    @property
+    def description(self) -> str:
+        """What the driver calls the device."""
+        return str(self.check("cuDeviceGetName", 256, self.ordinal).decode().rstrip("\0"))
+
+    @property
+    def total_memory(self) -> int:
+        """Bytes of memory that the device has."""
+        self.enter()
+        return int(self.check("cuMemGetInfo")[1])
+
+    @property
+    def free_memory(self) -> int:
+        """Bytes of memory that are not in use."""
+        self.enter()
+        return int(self.check("cuMemGetInfo")[0])
+
+    # memory
+
+    def alloc(self, nbytes: int, zeroed: bool) -> memory.Block:
+        if not nbytes:
+            return memory.Block(0, 0, None)
+        nbytes = -(-nbytes // 4) * 4  # atomics of 8 and 16 bits work on the 32-bit word around them
+        self.enter()
+        ptr = int(self.check("cuMemAllocAsync", nbytes, self.stream))
+        block = memory.Block(ptr, nbytes, _Freed(self, ptr))
+        if zeroed:
+            self.check("cuMemsetD8Async", self._pointer(ptr), 0, nbytes, self.stream)
+        return block
+
+    def free(self, ptr: int) -> None:
+        """Give memory back to the pool, behind the work that was given before."""
+        self.enter()
+        self.check("cuMemFreeAsync", self._pointer(ptr), self.stream)
+
+    def _pointer(self, address: int) -> Any:
+        return self.driver.CUdeviceptr(address)
+
+    def download(self, ptr: int, nbytes: int) -> np.ndarray:
+        """A copy of device memory as bytes; waits for the work before it."""
+        self.enter()
+        copy = np.empty(nbytes, np.uint8)
+        if nbytes:
+            self.check("cuMemcpyDtoHAsync", copy.ctypes.data, self._pointer(ptr), nbytes, self.stream)
+            self.synchronize()
+        return copy
+
+    def upload(self, ptr: int, data: Any, nbytes: int) -> None:
+        """Copy bytes of the host to device memory; returns when `data` may change again."""
+        self.enter()
+        source = np.frombuffer(data, np.uint8)
+        self.check("cuMemcpyHtoDAsync", self._pointer(ptr), source.ctypes.data, nbytes, self.stream)
+        self.synchronize()
+
+    def window(self, block: memory.Block, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...],
+               dtype: np.dtype) -> np.ndarray:  # fmt: skip
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        low, high = byte_span(shape, strides, dtype.itemsize)
+        copy = self.download(ptr + low, high - low)
+        return memory.strided(copy, -low, shape, strides, dtype)
+
+    def store(self, block: memory.Block, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype,
+              values: Any, part: Any = ...) -> None:  # fmt: skip
+        if 0 in shape:
+            return
+        low, high = byte_span(shape, strides, dtype.itemsize)
+        target = memory.strided(np.empty(high - low, np.uint8), -low, shape, strides, dtype)
+        if part is not ... or not target.flags.c_contiguous:
+            target = self.window(block, ptr, shape, strides, dtype)  # what lies between the elements stays as it is
+        target[part] = values
+        self.upload(ptr + low, target.base, high - low)
+
+    # programs
+
+    def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, Program]:
+        from engine.compiler.emit_ptx import HEADER_BYTES, PARAMETER_BYTES
+        from engine.compiler.target_ptx import ptx_target  # needs LLVM, which only a launch does
+
+        compiled = kernel.compile(arg_types, ptx_target(f"sm_{self.arch}"), dense)
+        nbytes = HEADER_BYTES + compiled.abi.size
+        by_pointer = nbytes > PARAMETER_BYTES
+        pointers = _pointers(compiled, kernel.params, arg_types, HEADER_BYTES)
+        if kernel.edited_ptx:
+            self._check_edited(kernel, compiled.symbol, 8 if by_pointer else nbytes)
+            edited = self.load_module(kernel.edited_ptx.encode())
+            return compiled, self._checked(compiled, CudaProgram(self, edited, compiled.symbol, by_pointer, pointers))
+        module = self._modules.get(compiled.key)
+        if module is None:
+            module = self._modules[compiled.key] = self.load_module(compiled.image)
+        return compiled, self._checked(compiled, CudaProgram(self, module, compiled.symbol, by_pointer, pointers))
+
+    def _checked(self, compiled: Any, program: CudaProgram) -> Program:
+        """The program, with a record in the device's memory for a kernel that was compiled with checks."""
+        return CheckedProgram(program, compiled, DeviceFaultRecord(self)) if compiled.checks else program
+
+    @staticmethod
+    def _check_edited(kernel: Any, symbol: str, nbytes: int) -> None:
+        """Refuses an edited text whose entry does not take what a launch passes."""
+        try:
+            entry = parse(kernel.edited_ptx).functions.get(symbol)
+        except PtxError as error:
+            raise LaunchError(kernel.name, "with_ptx", "PTX text", str(error)) from None
+        got = [p.size for p in entry.params] if entry is not None else []
+        if got != [nbytes]:
+            found = f"parameters of {got} bytes" if entry is not None else "a text without it"
+            wanted = f"an entry '{symbol}' with one parameter of {nbytes} bytes"
+            hint = "edit the kernel's own `code`, made for arguments of the same types and strides"
+            raise LaunchError(kernel.name, "with_ptx", wanted, found, hint)
+
+    def load_module(self, ptx: bytes) -> Any:
+        """A module from PTX text. Raises DeviceError with the log of the driver's compiler."""
+        self.enter()
+        option = self.driver.CUjit_option
+        log = bytearray(_LOG_BYTES)
+        options = (option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+        try:
+            return self.check("cuModuleLoadDataEx", ptx + b"\0", len(options), options, (log, len(log)))
+        except DeviceError as error:
+            said = bytes(log).partition(b"\0")[0].decode(errors="replace").strip()
+            name = error.name if not said or said in error.name else f"{error.name}: {said}"
+            raise DeviceError(error.call, error.code, name) from None
+
+    def launch(self, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
+               params: int) -> None:  # fmt: skip
+        """Run a kernel; `params` is the address of an array of pointers to its parameters."""
+        self.enter()
+        found = self.driver.cuLaunchKernel(function, *grid, *block, shared, self.stream, params, 0)
+        if found[0] != 0:
+            name, text = (self.driver.cuGetErrorName(found[0]), self.driver.cuGetErrorString(found[0]))
+            words = ": ".join(part[1].decode() for part in (name, text) if part[1])
+            raise DeviceError("cuLaunchKernel", int(found[0]), words, (f"grid={grid}", f"block={block}"))
+
+    def synchronize(self) -> None:
+        self.enter()
+        self.check("cuStreamSynchronize", self.stream)
+
+
+# what is missing, in plain words
+
+
+def _open_cuda(name: str) -> CudaDevice:
+    """The GPU of this number. Raises DeviceError where there is none, and says what is missing."""
+    _, _, number = name.partition(":")
+    if number and not number.isdigit():
+        raise DeviceError(f"unknown device '{name}'; GPUs are numbered: cuda:0, cuda:1, …")
+    try:
+        import cuda.bindings.driver as driver
+    except ImportError as error:
+        raise DeviceError(
+            f"device '{name}' is not available: the package cuda-python is not installed ({error})"
+        ) from None
+    try:
+        status = driver.cuInit(0)[0]
+    except Exception as error:  # the binding has its own error for a library that is not there
+        raise DeviceError(
+            f"device '{name}' is not available: there is no NVIDIA driver on this machine ({type(error).__name__}); "
+            "install one, or use device='emu' or 'cpu'"
+        ) from None
+    if status != 0:
+        raise DeviceError(f"device '{name}' is not available: cuInit says {driver.cuGetErrorName(status)[1].decode()}; "
+                          "in a container, check that /dev/nvidia* are there")  # fmt: skip
+    count = check(driver, "cuDeviceGetCount")
+    if int(number or 0) >= count:
+        raise DeviceError(f"device '{name}' is not available: there are {count} GPUs")
+    return CudaDevice(f"cuda:{number or 0}", driver, int(number or 0))
+
+
+EMULATED = (75, 80, 86, 87, 89, 90, 100, 120)
+DEFAULT_EMULATED = 80
+
+
+def _open_emulated(name: str) -> CudaDevice:
+    """The emulated GPU of the architecture in the name."""
+    arch = name.partition(":")[2] or f"sm_{DEFAULT_EMULATED}"
+    known = [f"sm_{number}" for number in EMULATED]
+    if arch not in known:
+        raise DeviceError(f"unknown device '{name}'; emulated GPUs are {', '.join(f'emu:{k}' for k in known)}")
+    try:
+        from engine.context.emulator.driver import Driver
+        from engine.context.emulator.trace import name_arrays
+    except ImportError as error:
+        raise DeviceError(
+            f"device '{name}' is not available: the package cuda-python is not installed ({error})"
+        ) from None
+    return CudaDevice(name, Driver(int(arch[3:])), name_arrays=name_arrays)
+
+
+register_family("cuda", _open_cuda)
+register_family("emu", _open_emulated)
