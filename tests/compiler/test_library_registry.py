@@ -88,7 +88,7 @@ def test_calls_by_name_in_kernels(device: str) -> None:
 
 def test_primitives_stand_for_rows_of_the_op_table() -> None:
     found = [p for p in vars(k.primitives).values() if isinstance(p, Primitive)]
-    assert {p.primitive for p in found} <= ELEMENTWISE.keys() | {"select", "cast", "bitcast"}
+    assert {p.primitive for p in found} <= ELEMENTWISE.keys() | {"select", "bits", "cast", "bitcast"}
     assert all(p.__doc__ for p in found)
 
 
