@@ -123,6 +123,8 @@ def _extreme(name: str) -> emit_ops.Entry:
 
 
 class Gpu(Thread):
+    """The emitter: the thread shape's, with what is said above in its place."""
+
     table = {**emit_ops.TABLE, "min": _extreme("min"), "max": _extreme("max")}
     dims_at = HEADER_BYTES
     order = 'syncscope("device") monotonic'

@@ -56,6 +56,14 @@ def indices(ndim: int) -> Function:
     return b.fn
 
 
+def masks(count: int) -> Function:
+    """As many comparisons, packed into the bits of a number."""
+    b = Builder(f"mask_{count}", ("x", T.Array(T.float32)), ("y", T.Array(T.uint32)))
+    values = [b.load(b.params[0], b.i32(k)) for k in range(count)]
+    b.store(b.params[1], b.tid(), b.op("bits", T.uint32, *[b.ew("lt", v, b.f32(1.0)) for v in values]))
+    return b.fn
+
+
 def programs() -> Iterator[Function]:
     for t in T.SCALARS:
         for constant in (None, False, True) if t.kind == "b" else (None, 0, 1):
@@ -65,6 +73,8 @@ def programs() -> Iterator[Function]:
             yield atomic(t, name)
     for ndim in range(1, 5):
         yield indices(ndim)
+    for count in (1, 3, 8, 32):
+        yield masks(count)
 
 
 def main(arch: str, *flags: str) -> None:
