@@ -28,13 +28,14 @@ from engine.compiler.adjoint_flow import Block, Flow, blocks_of, is_float, resul
 from engine.compiler.adjoint_replay import Replay
 from engine.compiler.adjoint_rules import RULES
 from engine.compiler.adjoint_step import ReverseStep, find_masked
+from engine.compiler.diagnostics import error_at
 from engine.compiler.inline import inline
 from engine.compiler.ir import Function, Location, Op, Region, clone_op
 from engine.compiler.ops import ELEMENTWISE
 from engine.compiler.scalarize import scalarize
 from engine.compiler.simplify import simplify
 from engine.compiler.types import LocalArray, Pointer, Scalar, Table, Type, bool_, int32, int64, leaves, pointer, void
-from engine.errors import CompileError
+from engine.errors import CompileError, InternalError
 
 _PURE = frozenset(
     {*ELEMENTWISE, "cast", "bitcast", "select", "bits", "tid", "address", "pointer_to_int", "int_to_pointer"}
@@ -203,9 +204,7 @@ class Reverse:
         return op
 
     def error(self, op: Op, message: str) -> CompileError:
-        fn = self.flow.fn
-        line, column = (op.loc.line, op.loc.column + 1) if op.loc else (fn.line, None)
-        return CompileError(message, filename=fn.file or "<kernel>", lineno=line, offset=column)
+        return error_at(self.flow.fn, op.loc, message)
 
     # values of the forward pass
 
@@ -342,7 +341,7 @@ class Reverse:
             if handler is not None:
                 handler(self, op)
             elif op.kind not in PASSIVE:
-                raise self.error(op, f"`{op.kind}` has no gradient: launch this kernel outside of a tape")
+                raise InternalError(f"adjoint has no rule for `{op.kind}`")
         self.block = outer
 
     def is_live(self, block: Block) -> bool:

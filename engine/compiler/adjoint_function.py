@@ -6,17 +6,15 @@ scalars that takes the same arguments. There is no tape inside a kernel: what wo
 
 from __future__ import annotations
 
-from typing import Any
-
 from engine.compiler import types
 from engine.compiler.adjoint import Demand, Reverse
 from engine.compiler.adjoint_flow import is_float, to_flow
+from engine.compiler.diagnostics import error_at
 from engine.compiler.inline import inline
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.normalize import normalize
 from engine.compiler.scalarize import scalarize
 from engine.compiler.simplify import simplify
-from engine.errors import CompileError
 
 
 def gradient_function(fn: Function, fma: bool) -> Function:
@@ -27,7 +25,7 @@ def gradient_function(fn: Function, fma: bool) -> Function:
     """
     for p in fn.params:
         if types.components(p.type) is None:
-            raise _error(fn, f"grad() does not take functions of {p.type!r}")
+            raise error_at(fn, None, f"grad() does not take functions of {p.type!r}")
     plain = normalize(fn)
     *ops, end = plain.body.ops
     body = Region([*ops, Op("yield", types.void, end.operands)])
@@ -37,7 +35,7 @@ def gradient_function(fn: Function, fma: bool) -> Function:
     ops = reverse.function_body()
     if any(frame.saved for frame in reverse.frames.values()):
         reason = "would have to save what its loops overwrite: record a launch on a tape instead"
-        raise _error(fn, f"grad({fn.name}) {reason}")
+        raise error_at(fn, None, f"grad({fn.name}) {reason}")
     head: list[Op] = []
     for p in mir.params:
         whole = fn.params[p.attrs["index"]]
@@ -78,5 +76,3 @@ def _rename(region: Region, names: dict[Op, Op]) -> None:
         op.operands = tuple([names.get(v, v) for v in op.operands])
 
 
-def _error(fn: Function, message: str) -> Any:
-    return CompileError(message, filename=fn.file or "<kernel>", lineno=fn.line)

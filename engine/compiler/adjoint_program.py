@@ -22,7 +22,7 @@ from engine.compiler.adjoint import Demand, Reverse
 from engine.compiler.adjoint_activity import ArrayKey, accesses, array_key, local_bases, roots
 from engine.compiler.adjoint_flow import Block, Flow, is_float, to_flow
 from engine.compiler.adjoint_forward import augmented, counting
-from engine.compiler.emit_thread import refusal
+from engine.compiler.diagnostics import error_at
 from engine.compiler.ir import Function, Op
 from engine.compiler.ops import needs_block
 from engine.compiler.pipeline import Compiled, Options, compile_mir, lower, watched
@@ -135,7 +135,7 @@ def gradient(
 def _differentiate(kernel: Any, prints: Footprint, arg_types: tuple[types.Type, ...], demand: Demand) -> Gradient:
     flow, count = prints.flow, len(arg_types)
     if prints.together is not None:
-        raise refusal(flow.fn, prints.together, f"{asks_for_block(prints.together)}() is not differentiated")
+        raise error_at(flow.fn, prints.together.loc, f"{asks_for_block(prints.together)}() is not differentiated")
     reverse = Reverse(flow, demand, count, config.fma)
     backward = simplify(reverse.run(), fma=False)
     names = [name for name, _ in kernel.params]

@@ -1,8 +1,9 @@
 """Keeps compiled kernels on disk, safe for many processes at once.
 
-One file for each key: magic, digest of the rest, length of the header, header (JSON), object code. A file is written
-beside its place and renamed into it, so that a reader sees all of it or none; one that was cut short or damaged fails
-its digest and counts as absent. A folder that cannot be written costs one warning, never the run.
+One file for each key: magic, digest of the key and of the rest, length of the header, header (JSON), object code. A
+file is written beside its place and renamed into it, so that a reader sees all of it or none; one that was cut short,
+damaged or exchanged fails its digest and counts as absent. A folder that cannot be written costs one warning, never
+the run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from engine.config import config
 
-_MAGIC = b"WEFTOBJ1"
+_MAGIC = b"WEFTOBJ2"
 _DIGEST_BYTES = 32
 _LENGTH_BYTES = 8
 _warned: set[str] = set()
@@ -31,6 +32,11 @@ def digest(*parts: str | bytes) -> str:
         h.update(len(data).to_bytes(8, "little"))
         h.update(data)
     return h.hexdigest()
+
+
+def _seal(key: str, payload: bytes) -> bytes:
+    """The digest of an entry: an entry under the name of another is as good as damaged."""
+    return bytes.fromhex(digest(key, payload))
 
 
 class KernelCache:
@@ -56,7 +62,7 @@ class KernelCache:
             return None
         start = len(_MAGIC) + _DIGEST_BYTES
         payload = data[start:]
-        if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(payload).digest() != data[len(_MAGIC) : start]:
+        if data[: len(_MAGIC)] != _MAGIC or _seal(key, payload) != data[len(_MAGIC) : start]:
             return None
         length = int.from_bytes(payload[:_LENGTH_BYTES], "little")
         header = payload[_LENGTH_BYTES : _LENGTH_BYTES + length]
@@ -74,7 +80,7 @@ class KernelCache:
             handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+                    file.write(_MAGIC + _seal(key, payload) + payload)
                 os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)

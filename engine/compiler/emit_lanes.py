@@ -254,15 +254,15 @@ class Lanes(Thread):
             return b
         return self.chosen(a, f"<{self.width} x i1>", b, "zeroinitializer")
 
-    def bits(self, mask: str) -> str:
+    def mask_bits(self, mask: str) -> str:
         """The mask as an integer of W bits."""
         return self.value(f"bitcast <{self.width} x i1> {mask} to i{self.width}")
 
     def any(self, mask: str) -> str:
-        return self.value(f"icmp ne i{self.width} {self.bits(mask)}, 0")
+        return self.value(f"icmp ne i{self.width} {self.mask_bits(mask)}, 0")
 
     def all(self, mask: str) -> str:
-        return self.value(f"icmp eq i{self.width} {self.bits(mask)}, -1")
+        return self.value(f"icmp eq i{self.width} {self.mask_bits(mask)}, -1")
 
     # ops
 

@@ -303,7 +303,7 @@ def for_grouped(e: Lanes, op: Op) -> None:
     lanes = left.read()
     e.branch(e.any(lanes), choose, end)
     e.start(choose)
-    bits = e.value(f"zext i{e.width} {e.bits(lanes)} to i64")
+    bits = e.value(f"zext i{e.width} {e.mask_bits(lanes)} to i64")
     first = e.intrinsic("llvm.cttz.i64", "i64", f"i64 {bits}", "i1 true")
     begins = e.value(f"icmp sle {vt} {a}, {e.splat(lt, e.lane(vt, b, first))}")
     ends = e.value(f"icmp sge {vt} {b}, {e.splat(lt, e.lane(vt, a, first))}")

@@ -126,7 +126,7 @@ def safe_index(e: Lanes, index: Op) -> str:
     if not e.mask or e.stride(index) == 0:
         return wide
     vt = f"<{e.width} x i64>"
-    bits = e.value(f"zext i{e.width} {e.bits(e.mask)} to i64")
+    bits = e.value(f"zext i{e.width} {e.mask_bits(e.mask)} to i64")
     first = e.intrinsic("llvm.cttz.i64", "i64", f"i64 {bits}", "i1 false")
     lane = e.value(f"and i64 {first}, {e.width - 1}")
     return e.chosen(e.mask, vt, wide, e.splat("i64", e.lane(vt, wide, lane)))
@@ -414,7 +414,7 @@ def store_last(e: Lanes, op: Op) -> None:
     else:
         vector, vt, lane = e.vector(v), e.vector_type(t), str(e.width - 1)
         if e.mask:
-            bits = e.value(f"zext i{e.width} {e.bits(e.mask)} to i64")
+            bits = e.value(f"zext i{e.width} {e.mask_bits(e.mask)} to i64")
             zeros = e.intrinsic("llvm.ctlz.i64", "i64", f"i64 {bits}", "i1 false")
             lane = e.value(f"sub i64 63, {zeros}")
         value = e.lane(vt, vector, lane)
@@ -649,7 +649,7 @@ def atomic(e: Lanes, op: Op) -> None:
 def each_lane(e: Lanes) -> tuple[str, Callable[[], None]]:
     """Opens a loop over the lanes that run, in ascending order: (lane as i64, function that closes the loop)."""
     w = e.width
-    first = e.value(f"zext i{w} {e.bits(e.mask)} to i64") if e.mask else str((1 << w) - 1)
+    first = e.value(f"zext i{w} {e.mask_bits(e.mask)} to i64") if e.mask else str((1 << w) - 1)
     left = e.alloca("i64")
     e.lines.append(f"  store i64 {first}, ptr {left}")
     head, body, end = e.label("lanes"), e.label("lane"), e.label("lanes.end")

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.compiler import emit_ops, faults
-from engine.compiler.emit_thread import SLOT_BYTES, STRUCTURE, WARP, Thread, abi, check_features, quoted, refusal
+from engine.compiler.diagnostics import error_at
+from engine.compiler.emit_thread import SLOT_BYTES, STRUCTURE, WARP, Thread, abi, check_features, quoted
 from engine.compiler.ir import Function, Location, Op, Region
 from engine.compiler.ops import needs_block
 from engine.compiler.target_ptx import MAX_THREADS, STATIC_SHARED
@@ -83,8 +84,8 @@ def emit_ptx(fn: Function, symbol: str, options: GpuOptions) -> str:
     _check_memory(fn)
     for op in fn.body.walk():
         if options.grid_stride and needs_block(op):
-            raise refusal(fn, op, f"{needs_block(op)}() and grid_stride exclude each other: threads of a block would "
-                                  "reach it different numbers of times")  # fmt: skip
+            reason = "exclude each other: threads of a block would reach it different numbers of times"
+            raise error_at(fn, op.loc, f"{needs_block(op)}() and grid_stride {reason}")
     return Gpu(fn, options).module(symbol)
 
 
@@ -97,7 +98,7 @@ def _check_memory(fn: Function) -> None:
             total[shared] += padded(op)
             most, kind, owner = limits[shared]
             if total[shared] > most:
-                raise refusal(fn, op, f"the {kind} arrays of '{fn.name}' take more than the {most} bytes "
+                raise error_at(fn, op.loc, f"the {kind} arrays of '{fn.name}' take more than the {most} bytes "
                                       f"that a {owner} has")  # fmt: skip
 
 

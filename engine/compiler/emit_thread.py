@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from engine.compiler import emit_ops, faults
+from engine.compiler.diagnostics import error_at
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import ELEMENTWISE, needs_block
 from engine.compiler.types import LocalArray, Path, Pointer, Scalar, Type, float32, int64
-from engine.errors import CompileError, InternalError
+from engine.errors import InternalError
 
 WARP, WARP_BITS = 32, 5  # threads of a warp
 DIMS_BYTES = 32  # the launch dimensions, before the slots
@@ -69,8 +70,8 @@ def emit(fn: Function, symbol: str) -> str:
     check_features(fn)
     for op in fn.body.walk():
         if needs_block(op):
-            raise refusal(fn, op, f"{needs_block(op)}() needs the threads of a block to run together, which the device "
-                                  "'cpu' does not do: launch on 'cuda' or 'emu'")  # fmt: skip
+            reason = "needs the threads of a block to run together, which the device 'cpu' does not do"
+            raise error_at(fn, op.loc, f"{needs_block(op)}() {reason}: launch on 'cuda' or 'emu'")
     return Thread(fn).module(symbol)
 
 
@@ -88,13 +89,7 @@ def check_features(fn: Function) -> None:
         elif kind not in STRUCTURE:
             raise InternalError(f"emit_thread has no rule for `{kind}`")
         if reason:
-            raise refusal(fn, op, reason)
-
-
-def refusal(fn: Function, op: Op, reason: str) -> CompileError:
-    """The error for an op that a target has no code for, with its place in the user's source."""
-    line, column, file = (op.loc.line, op.loc.column + 1, op.loc.file) if op.loc else (fn.line, None, "")
-    return CompileError(reason, filename=file or fn.file or "<kernel>", lineno=line, offset=column)
+            raise error_at(fn, op.loc, reason)
 
 
 class Thread:

@@ -63,12 +63,15 @@ class Func:
     def __repr__(self) -> str:
         return f"<func {self.name}>"
 
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return self.fn.__code__.co_varnames[: self.fn.__code__.co_argcount]
+
     @functools.cached_property
     def signature(self) -> tuple[str, ...]:
         """The annotations of the parameters as text: what tells overloads from redefinitions."""
         notes = self.fn.__annotations__
-        names = self.fn.__code__.co_varnames[: self.fn.__code__.co_argcount]
-        return tuple(_annotation_text(notes.get(name, Any)) for name in names)
+        return tuple(_annotation_text(notes.get(name, Any)) for name in self.parameter_names)
 
     def join(self, other: Any) -> None:
         """Makes this function an overload beside `other`, the function that its name meant until now."""

@@ -17,11 +17,11 @@ from engine.compiler.types import Type, void
 
 
 class Location(NamedTuple):
-    """Where in the user's source an op comes from."""
+    """Where in the user's source an op comes from: line and column count from 1."""
 
     line: int
     column: int
-    file: str = ""
+    file: str = ""  # "": that of the function
 
 
 class Op:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.compiler import types
+from engine.compiler.diagnostics import compile_error
 from engine.compiler.emit_ptx import GpuOptions
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
@@ -67,11 +68,10 @@ class Kernel:
         found = []
         for parameter in self.func.source.parameters:
             if parameter.name not in annotations:
-                raise CompileError(
-                    f"kernel '{self.name}': parameter '{parameter.name}' has no type annotation",
-                    filename=self.func.source.filename,
-                    lineno=self.func.source.first_line,
-                )
+                source = self.func.source
+                raise compile_error(source, source.parameter(parameter.name),
+                                    f"kernel '{self.name}': parameter '{parameter.name}' has no type annotation",
+                                    f"as in {parameter.name}: float")  # fmt: skip
             found.append((parameter.name, annotations[parameter.name]))
         if self.fixed is not None:
             found = [(name, t) for (name, _), t in zip(found, self.fixed, strict=True)]
@@ -105,12 +105,14 @@ class Kernel:
         return self.overloads[key]
 
     def preload(self) -> None:
-        """Compiles the kernel, or its overloads, where the argument types are known."""
+        """Compiles the kernel, or its overloads, where the argument types are known: for arrays without gaps."""
         from engine.compiler.target_host import host_target
 
         for one in (self, *self.overloads.values()):
             if not one.is_generic:
-                one.compile(tuple(t for _, t in one.params), host_target())
+                arg_types = tuple(t for _, t in one.params)
+                dense = tuple(i for i, t in enumerate(arg_types) if type(t) is types.Array)
+                one.compile(arg_types, host_target(), dense)
 
     def forget(self) -> None:
         """Drops what was compiled."""

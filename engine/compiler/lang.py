@@ -133,8 +133,13 @@ def _found(name: str) -> Any:
         return None
 
 
-HOOKS["vocabulary"] = _vocabulary
-
-
 def __dir__() -> list[str]:
-    return sorted({*__all__, *BUILTINS, *_ATOMICS, *BLOCKS, *(n for n in vars(names) if not n.startswith("_"))})
+    found = {*__all__, *BUILTINS, *_ATOMICS, *BLOCKS, *EXPECTATIONS, *OPERATORS, *_PYTHON, "grad", "printf"}
+    found |= {"ref", "fixedarray"}
+    found |= {n for module in (names, constants) for n in vars(module) if not n.startswith("_")}
+    for module, kind in ((primitives, primitives.Primitive), (constructors, constructors.Constructor)):
+        found |= {n for n, value in vars(module).items() if isinstance(value, kind)} - set(_SPELLED.values())
+    return sorted((found | set(_SPELLED)) - {"annotations", "math", "np"})
+
+
+HOOKS["vocabulary"], HOOKS["names"] = _vocabulary, __dir__

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from engine.config import config
+from engine.config import available_threads, config
 from engine.errors import CompileError
 
 if TYPE_CHECKING:
@@ -53,13 +55,7 @@ class Module:
 
         A broken kernel raises its error when it is launched; it does not keep others from being loaded.
         """
-        broken = 0
-        for kernel in list(self.kernels.values()):
-            try:
-                kernel.preload()
-            except CompileError:
-                broken += 1
-        return not broken
+        return not preload(list(self.kernels.values()))
 
     def hash_module(self) -> str:
         """A hash that changes when the code of one of the module's kernels does."""
@@ -115,15 +111,37 @@ def get_module_options(module: Any = None) -> dict[str, Any]:
     return _chosen(module, 2).options
 
 
+def preload(kernels: Sequence[Kernel]) -> list[CompileError]:
+    """Compiles kernels whose argument types are known, on as many threads as the process may use; what is broken.
+
+    LLVM, which takes most of the time, works outside the interpreter's lock. Raises nothing for a broken kernel.
+    """
+
+    def one(kernel: Kernel) -> CompileError | None:
+        try:
+            kernel.preload()
+        except CompileError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(available_threads(), thread_name_prefix="weft-compile") as pool:
+        return [error for error in pool.map(one, kernels) if error is not None]
+
+
 def load_module(module: Any = None, device: Any = None, block_dim: int | None = None, recursive: bool = False) -> None:
     """Compiles the kernels of the calling module, or of `module`, before they are launched."""
     found = _chosen(module, 2)
     names = [n for n in MODULES if n == found.name or (recursive and n.startswith(found.name + "."))]
-    for name in names:
-        MODULES[name].load(device)
+    preload([kernel for name in names for kernel in MODULES[name].kernels.values()])
 
 
 def force_load(device: Any = None, modules: Any = None, block_dim: int | None = None) -> None:
-    """Compiles the kernels of all modules, or of `modules`, before they are launched."""
-    for module in list(MODULES.values()) if modules is None else modules:
-        _chosen(module, 2).load(device)
+    """Compiles kernels before they are launched, side by side: those of all modules, or of `modules`.
+
+    modules: modules, names of modules, or kernels. A launch with arrays without gaps then finds its code ready; kernels
+    whose argument types are not known yet are left out. A broken kernel raises its error when it is launched.
+    """
+    kernels: list[Kernel] = []
+    for item in list(MODULES.values()) if modules is None else modules:
+        kernels += [item] if hasattr(item, "preload") else list(_chosen(item, 2).kernels.values())  # type: ignore[list-item]
+    preload(kernels)

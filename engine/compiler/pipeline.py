@@ -14,8 +14,7 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +37,7 @@ from engine.compiler.target_host import HostTarget, host_target
 from engine.compiler.target_ptx import PtxTarget, ptx_target
 from engine.compiler.types import SCALARS, pointer
 from engine.compiler.verify import verify
-from engine.config import available_threads, config
+from engine.config import config
 from engine.errors import ConfigError
 
 Target = HostTarget | PtxTarget
@@ -49,7 +48,7 @@ class Options:
     """What, besides the kernel and the target, decides the code that is made."""
 
     fma: bool = True
-    opt_level: int = 3
+    opt_level: int = 2
     dense: tuple[int, ...] = ()  # array parameters whose last dimension has no gaps (see `scalarize.dense_stride`)
     shape: str = "auto"  # "lanes", "thread", or the cost model's choice
     checked: bool = False
@@ -180,9 +179,9 @@ class Stages(Mapping[str, Any]):
             return self.llvm(self._target)
         other = isinstance(self._target, PtxTarget) != (level == "ptx")
         if not other:
-            return self._target.assembly(self["llvm"], self._options.opt_level, self.decision.straight)
+            return self._target.assembly(self["llvm"], self._options.opt_level, vectors_for(self.decision))
         target: Target = ptx_target() if level == "ptx" else host_target()
-        return target.assembly(self.llvm(target), self._options.opt_level, self.decision.straight)
+        return target.assembly(self.llvm(target), self._options.opt_level, vectors_for(self.decision))
 
     def llvm(self, target: Target) -> str:
         """The LLVM text for a target."""
@@ -228,6 +227,11 @@ def watched(made: Compiled, target: Target) -> Compiled:
     for watcher in list(watchers):
         watcher(made, target)
     return made
+
+
+def vectors_for(decision: Decision) -> str:
+    """What LLVM shall make vectors of, see `HostTarget.optimized`."""
+    return "none" if decision.shape == "lanes" else "all" if decision.straight else "loops"
 
 
 _compiled: dict[str, Compiled] = {}
@@ -282,18 +286,6 @@ def compile_kernel(fn: Function, target: Target | None = None, options: Options 
             made = _make(fn, target, options, key, times, keep=plain)
     with _lock:
         return _compiled.setdefault(key, made)
-
-
-def compile_many(
-    fns: Sequence[Function], target: Target | None = None, options: Options | None = None
-) -> list[Compiled]:
-    """`compile_kernel` of each, on as many threads as the process may use: LLVM works outside the interpreter lock.
-
-    An error is raised after all others have been compiled.
-    """
-    with ThreadPoolExecutor(available_threads(), thread_name_prefix="weft-compile") as pool:
-        pending = [pool.submit(compile_kernel, fn, target, options) for fn in fns]
-    return [job.result() for job in pending]
 
 
 def compile_mir(mir: Function, target: Target | None = None, options: Options | None = None) -> Compiled:
@@ -372,7 +364,7 @@ def _link(
     text = stages._known["llvm"] = stages.llvm(target)
     times["emit"] = time.perf_counter() - clock
     clock = time.perf_counter()
-    image = target.emit(text, options.opt_level, stages.decision.straight)
+    image = target.emit(text, options.opt_level, vectors_for(stages.decision))
     times["llvm"] = time.perf_counter() - clock
     layout, checks = abi(mir), bool(sites(mir))
     if keep:

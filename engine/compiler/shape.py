@@ -21,6 +21,7 @@ TRIPS = 6.0  # guessed iterations of a loop
 TAKEN = 0.75  # guessed share of threads that want a branch which varies
 LONGEST = {"for": 1.15, "while": 1.7}  # iterations of the longest lane to those of the mean, where they vary
 FAR = 2.0  # price of memory that lanes walk in blocks of their own: they evict each other's cache lines
+STREAM_OPS = 64  # larger kernels are not looked at for being streams
 MAX_OPS = 2000  # larger kernels would take more than a second to compile as lanes
 
 # what only the thread shape has code for, with the reason
@@ -70,9 +71,36 @@ def _choose(fn: Function, wanted: str, width: int) -> Decision:
     size = sum(1 for _ in fn.body.walk())
     if size > MAX_OPS:
         return Decision("thread", 1, (f"its {size} operations would take long to compile as lanes",))
-    prices = Prices(Uniformity(fn), width)
+    analysis = Uniformity(fn)
+    if size <= STREAM_OPS and is_stream(fn, analysis):
+        return Decision("thread", 1, ("it is one loop over contiguous memory, which LLVM makes vectors of",))
+    prices = Prices(analysis, width)
     prices.region(fn.body, 1.0, 1.0)
     return prices.decision()
+
+
+def is_stream(fn: Function, analysis: Uniformity) -> bool:
+    """Whether the kernel is straight-line code over contiguous memory of one grid dimension that writes one array.
+
+    LLVM's own vectors are as fast there, and it has half the code to compile: lanes have the threads left over apart.
+    """
+    written = set()
+    for op in fn.body.ops:
+        kind, t = op.kind, op.type
+        if op.regions or kind in _NOT_IN_STREAMS or kind == "tid" and op.attrs["ndim"] > 1:
+            return False
+        if kind in ("div", "floordiv", "mod") and isinstance(t, Scalar) and t.is_int:
+            return False
+        if kind in ("load", "store"):
+            t = op.operands[-1].type if kind == "store" else t
+            if not isinstance(t, Scalar) or t.bits < 32 or analysis.lane_bytes(op) not in (0, t.size):
+                return False
+            if kind == "store":
+                written.add(op.operands[0])
+    return len(written) == 1
+
+
+_NOT_IN_STREAMS = frozenset({"atomic", "local", "local_load", "local_store", "slot", "get", "set", "custom"})
 
 
 @dataclass

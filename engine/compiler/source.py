@@ -10,11 +10,12 @@ import inspect
 import linecache
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from engine.compiler import types
-from engine.errors import CompileError
+from engine.compiler.diagnostics import compile_error
+from engine.compiler.source_text import Text, text_of, unavailable
 
 _TEMPORARY = os.path.join(tempfile.gettempdir(), "tmp")
 
@@ -29,16 +30,22 @@ class Source:
         self.transformers: tuple[ast.NodeTransformer, ...] = ()
         self.declared = _declared(fn)
         if self.filename.startswith(_TEMPORARY):
+            linecache.checkcache(self.filename)
             linecache.getlines(self.filename)  # a file in there may be gone when the source is needed
+
+    @functools.cached_property
+    def text(self) -> Text:
+        """The text that the function was compiled from. Raises CompileError where there is none, or no longer."""
+        return text_of(self.fn)
 
     @functools.cached_property
     def tree(self) -> ast.FunctionDef:
         """The definition; its line numbers are those of the file."""
         if self.fn.__name__ == "<lambda>":
             return self._lambda()
-        found = _definitions(self.filename).get((self.fn.__name__, self.fn.__code__.co_firstlineno))
-        if found is None:
-            raise CompileError(f"the source of '{self.name}' is not available: Python kept no text for {self.filename}")
+        found = self.text.definitions[self.fn.__name__, self.fn.__code__.co_firstlineno]
+        if isinstance(found, ast.AsyncFunctionDef):
+            raise compile_error(self, found, "'async def' is not part of the kernel language", "use def")
         if self.transformers:
             found = copy.deepcopy(found)
             for transformer in self.transformers:
@@ -52,13 +59,13 @@ class Source:
         last = max(places, default=(0, 0))  # the first of them may belong to the lambda as a whole
         parameters = list(code.co_varnames[: code.co_argcount])
         found = None
-        for node in ast.walk(_parsed(self.filename)):
+        for node in ast.walk(self.text.tree):
             if isinstance(node, ast.Lambda) and [a.arg for a in node.args.args] == parameters:
                 body = node.body
                 if (body.lineno, body.col_offset) <= last <= (body.end_lineno or 0, body.end_col_offset or 0):
                     found = node
         if found is None:
-            raise CompileError(f"the source of '{self.name}' is not available: Python kept no text for {self.filename}")
+            raise unavailable(self.fn)
         made = ast.FunctionDef("lambda", found.args, [ast.copy_location(ast.Return(found.body), found.body)], [], None)
         return ast.copy_location(made, found)
 
@@ -68,7 +75,7 @@ class Source:
 
     def line(self, number: int) -> str:
         """Line `number` of the file, counted from 1."""
-        return linecache.getline(self.filename, number)
+        return self.text.line(number)
 
     @functools.cached_property
     def captured(self) -> dict[str, Any]:
@@ -101,14 +108,22 @@ class Source:
         found = {}
         for name, annotation in self.fn.__annotations__.items():
             value = annotation
-            if isinstance(value, str):
-                value = self.evaluate(ast.parse(value, mode="eval").body)
             try:
+                if isinstance(value, str):
+                    value = self.evaluate(ast.parse(value, mode="eval").body)
                 found[name] = types.of_annotation(value)
-            except TypeError as error:
-                raise CompileError(f"parameter '{name}' of '{self.name}': {error}", filename=self.filename,
-                                   lineno=self.fn.__code__.co_firstlineno) from None  # fmt: skip
+            except (TypeError, NameError, AttributeError, SyntaxError) as error:
+                node = self.tree.returns if name == "return" else self.parameter(name).annotation
+                what = "what" if name == "return" else f"parameter '{name}' of"
+                tail = " returns" if name == "return" else ""
+                raise compile_error(self, node or self.tree, f"{what} '{self.name}'{tail}: {error}") from None
         return found
+
+    def parameter(self, name: str) -> ast.arg:
+        """A parameter in the definition."""
+        given = self.tree.args
+        every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+        return next(arg for arg in every if arg is not None and arg.arg == name)
 
     @functools.cached_property
     def parameters(self) -> list[inspect.Parameter]:
@@ -130,30 +145,3 @@ def _declared(fn: Callable[..., Any]) -> dict[str, Any]:
         except ValueError:  # bound later
             continue
     return found
-
-
-@functools.cache
-def _parsed(filename: str) -> ast.Module:
-    """The syntax tree of a file; empty where there is no text."""
-    try:
-        return ast.parse("".join(linecache.getlines(filename)))
-    except SyntaxError:
-        return ast.Module([], [])
-
-
-@functools.cache
-def _definitions(filename: str) -> dict[tuple[str, int], ast.FunctionDef]:
-    """Every function defined in a file by name and first line (of its first decorator); the file is parsed once."""
-    return {
-        (node.name, min([node.lineno, *(d.lineno for d in node.decorator_list)])): node
-        for node in statements(_parsed(filename).body)
-        if isinstance(node, ast.FunctionDef)
-    }
-
-
-def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Every statement of a block and of the blocks inside, without looking into expressions."""
-    for node in body:
-        yield node
-        for block in ("body", "orelse", "finalbody"):
-            yield from statements(getattr(node, block, []))

@@ -184,16 +184,17 @@ class HostTarget:
             machines[opt_level] = self._new_machine(opt_level)
         return machines[opt_level]
 
-    def optimized(self, text: str, opt_level: int = 3, straight: bool = False) -> Any:
+    def optimized(self, text: str, opt_level: int = 2, vectors: str = "loops") -> Any:
         """The LLVM module parsed, verified and optimised, and the machine to emit it with.
 
-        `straight`: look for vectors in straight-line code, too. On a large kernel that takes four times as long as all
-        other passes together.
+        vectors: what LLVM shall make vectors of: "loops", "none" (the code has vectors already), or "all", which adds
+        straight-line code and on a large kernel takes four times as long as all other passes together.
         """
         module, machine = self.parsed(text, opt_level)
         tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
-        tuning.loop_vectorization = tuning.loop_unrolling = opt_level > 1
-        tuning.slp_vectorization = straight
+        tuning.loop_unrolling = opt_level > 1
+        tuning.loop_vectorization = opt_level > 1 and vectors != "none"
+        tuning.slp_vectorization = vectors == "all"
         builder = llvm.create_pass_builder(machine, tuning)
         _without_lock("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
         return module, machine
@@ -204,9 +205,9 @@ class HostTarget:
         module.verify()
         return module, self.machine(opt_level)
 
-    def emit(self, text: str, opt_level: int = 3, straight: bool = False, as_written: bool = False) -> bytes:
+    def emit(self, text: str, opt_level: int = 2, vectors: str = "loops", as_written: bool = False) -> bytes:
         """Object code of an LLVM module given as text; `as_written` only selects instructions, without other passes."""
-        module, machine = self.parsed(text, opt_level) if as_written else self.optimized(text, opt_level, straight)
+        module, machine = self.parsed(text, opt_level) if as_written else self.optimized(text, opt_level, vectors)
         with llvm.ffi.OutputString() as message:
             buffer = _without_lock("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, message)
             if not buffer:
@@ -218,16 +219,16 @@ class HostTarget:
         finally:
             llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
-    def assembly(self, text: str, opt_level: int = 3, straight: bool = False) -> str:
+    def assembly(self, text: str, opt_level: int = 2, vectors: str = "loops") -> str:
         """Assembly of the same, for people."""
-        module, machine = self.optimized(text, opt_level, straight)
+        module, machine = self.optimized(text, opt_level, vectors)
         return machine.emit_assembly(module)
 
     def link(self, image: bytes, *symbols: str, imports: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """Addresses of `symbols` in object code, which is loaded for good; `imports` are those of what it calls."""
         with self._lock:
             if self._jit is None:
-                self._jit_machine = self._new_machine(3)
+                self._jit_machine = self._new_machine(2)
                 self._jit = llvm.create_lljit_compiler(self._jit_machine)
             builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
             for symbol in symbols:

@@ -116,7 +116,7 @@ class PtxTarget:
             )
         return machines[opt_level]
 
-    def assembly(self, text: str, opt_level: int = 3, straight: bool = False) -> str:
+    def assembly(self, text: str, opt_level: int = 2, vectors: str = "none") -> str:
         """PTX of an LLVM module given as text, for this target, which makes no vectors of straight code."""
         machine = self.machine(opt_level)
         module = llvm.parse_assembly(text, context=llvm.create_context())
@@ -129,7 +129,7 @@ class PtxTarget:
         builder.getModulePassManager().run(module, builder)
         return str(machine.emit_assembly(module))
 
-    def emit(self, text: str, opt_level: int = 3, straight: bool = False) -> bytes:
+    def emit(self, text: str, opt_level: int = 2, vectors: str = "none") -> bytes:
         """The same as bytes: what a driver loads."""
         return self.assembly(text, opt_level).encode()
 

@@ -178,7 +178,7 @@ def test_missing_feature_is_a_compile_error_at_its_line() -> None:
     bad.loc = Location(7, 4)
     with pytest.raises(CompileError, match="atomic_exch is not defined on bool") as caught:
         emit(lower(b.fn, Options()), "truths")
-    assert (caught.value.lineno, caught.value.offset) == (7, 5)
+    assert (caught.value.lineno, caught.value.offset) == (7, 4)
 
 
 HALVES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from engine.compiler import types as T
 from engine.compiler.cache import KernelCache, digest
 from engine.compiler.emit_thread import emit
 from engine.compiler.ir import Function
-from engine.compiler.pipeline import Options, compile_kernel, compile_many, lower, register_ir_pass, unregister_ir_pass
+from engine.compiler.pipeline import Options, compile_kernel, lower, register_ir_pass, unregister_ir_pass
 from engine.compiler.printer import print_function
 from engine.compiler.target_host import host_target
 from engine.config import config
@@ -74,14 +75,18 @@ def test_second_compile_comes_from_the_cache(cache: KernelCache, monkeypatch: py
     assert np.array_equal(y, 3 * x)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "garbage", "another format", "another kernel"])
 def test_damaged_entries_are_made_again(cache: KernelCache, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     compile_kernel(saxpy())
     (file,) = files(cache)
     good = file.read_bytes()
     bad = bytearray(good)
     bad[len(bad) // 2] ^= 1
-    file.write_bytes({"cut": good[:-5], "flip": bytes(bad), "empty": b""}[damage])
+    other = compile_kernel(saxpy(), options=Options(fma=False))
+    file.write_bytes({
+        "cut": good[:-5], "flip": bytes(bad), "empty": b"", "garbage": random.Random(1).randbytes(len(good)),
+        "another format": b"WEFTOBJ0" + good[8:], "another kernel": cache.path(other.key).read_bytes(),
+    }[damage])  # fmt: skip
     monkeypatch.setattr(pipeline, "_compiled", {})
     assert not compile_kernel(saxpy()).from_cache
     assert file.read_bytes() == good
@@ -95,6 +100,25 @@ def test_folder_that_cannot_be_written_warns_once(tmp_path: Path) -> None:
         cache.put("cd" * 32, {}, b"code")
     assert len(caught) == 1
     assert cache.get("ab" * 32) is None
+
+
+def test_a_full_disk_costs_a_warning(tmp_path: Path) -> None:
+    """Files of more than 100 bytes cannot be written: every kernel is compiled, nothing half-written is left."""
+    resource = pytest.importorskip("resource")
+    code = (
+        "import numpy as np\n"
+        "from tests.compiler.test_pipeline import run, saxpy\n"
+        "x, y = np.arange(9, dtype=np.float32), np.zeros(9, np.float32)\n"
+        "run(saxpy(), 9, x, y, 3.0)\n"
+        "assert np.array_equal(y, 3 * x)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    env = {**os.environ, "ENGINE_CACHE_DIR": str(tmp_path), "PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1"}
+    result = subprocess.run([sys.executable, "-c", code], env=env, cwd=root, capture_output=True, text=True, timeout=60,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("compiled kernels cannot be kept in") == 1
+    assert not files(KernelCache(tmp_path))
 
 
 def test_cache_switched_off(cache: KernelCache) -> None:
@@ -203,13 +227,6 @@ def test_threads_compile_at_the_same_time() -> None:
     for t in threads:
         t.join()
     assert results == [True] * 9
-
-
-def test_compile_many(cache: KernelCache) -> None:
-    fns = [saxpy(f"many{k}") for k in range(8)]
-    many = compile_many(fns)
-    assert [c.name for c in many] == [fn.name for fn in fns] and len({c.address for c in many}) == 8
-    assert all(compile_kernel(fn) is c for fn, c in zip(fns, many))
 
 
 # loops

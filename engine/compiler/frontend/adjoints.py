@@ -55,9 +55,7 @@ class CustomGradient:
         names = source.parameters
         if len(names) != len(self.specs) + len(self.results):
             wanted = f"{len(self.specs)} arguments and {len(self.results)} adjoints of results"
-            raise ctx.error(
-                source.tree.args, f"the gradient function takes {len(names)} parameters, but needs {wanted}"
-            )
+            raise ctx.error(source.tree, f"the gradient function takes {len(names)} parameters, but needs {wanted}")
         yielded: list[tuple[Op, Op]] = []  # argument, slot or argument
         for parameter, spec in zip(names, [*self.specs, *self.results], strict=True):
             if isinstance(spec, Static):

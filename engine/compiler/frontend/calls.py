@@ -14,7 +14,15 @@ from engine.compiler.frontend.bits import reinterpret
 from engine.compiler.frontend.constructors import cast, construct
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.expressions import subscript
-from engine.compiler.frontend.functions import call, call_builtin, emit_call, fit, func_of, match_parameters
+from engine.compiler.frontend.functions import (
+    call,
+    call_builtin,
+    emit_call,
+    fit,
+    func_of,
+    match_parameters,
+    one_type,
+)
 from engine.compiler.frontend.intrinsics import INTRINSICS, PYTHON_INTRINSICS, lower_array
 from engine.compiler.frontend.makers import TYPE_MAKERS
 from engine.compiler.frontend.names import reference_names
@@ -22,6 +30,7 @@ from engine.compiler.frontend.operators import binary, unary
 from engine.compiler.frontend.parts import unpacked
 from engine.compiler.frontend.places import Place, locate
 from engine.compiler.frontend.static import evaluate_static
+from engine.compiler.frontend.unsupported import FUNCTIONS, is_python_builtin
 from engine.compiler.frontend.updates import write_back
 from engine.compiler.function import Func
 from engine.compiler.ir import Op
@@ -193,7 +202,8 @@ def primitive(ctx: Lowering, name: str, args: list[Value], node: ast.AST) -> Val
     t = values[0].type
     same = types.components(t)
     if any(v.type != t for v in values) or not same or same[0].kind not in row.accepts:
-        raise ctx.error(node, f"{name}() does not take ({', '.join(repr(v.type) for v in values)})")
+        given = [v.type for v in values]
+        raise ctx.error(node, f"{name}() does not take ({', '.join(map(repr, given))})", one_type(given))
     return ctx.emit(name, types.bool_ if row.result == "bool" else t, *values, node=node)
 
 
@@ -246,9 +256,15 @@ def not_callable(ctx: Lowering, target: Any, node: ast.Call) -> Exception:
         return ctx.error(node, f"'{name}' is a Python function that kernels cannot call",
                          f"did you mean 'engine.{name}'?" if name in BUILTINS or name in ops.ELEMENTWISE else
                          did_you_mean(name, BUILTINS))  # fmt: skip
+    if hasattr(target, "overloads") and hasattr(target, "params"):
+        return ctx.error(node, f"'{name}' is a kernel: it is launched, not called", "make it an @engine.func")
+    if is_python_builtin(target):
+        hint = FUNCTIONS.get(target, "")
+    elif str(getattr(target, "__module__", "")).partition(".")[0] == "engine":
+        hint = "call it outside of the kernel"
+    else:
+        hint = "decorate it with @engine.func"
     if callable(target):
-        return ctx.error(
-            node, f"'{name}' is a Python function that kernels cannot call", "decorate it with @engine.func"
-        )
+        return ctx.error(node, f"'{name}' is a Python function that kernels cannot call", hint)
     return ctx.error(node, f"{target!r} is not a function")
 

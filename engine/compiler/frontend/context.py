@@ -15,6 +15,7 @@ from typing import Any
 from engine.compiler import ops, types
 from engine.compiler.diagnostics import compile_error, did_you_mean
 from engine.compiler.frontend.names import NameUse
+from engine.compiler.frontend.unsupported import unsupported
 from engine.compiler.ir import Function, Location, Op, Region
 from engine.compiler.source import Source
 from engine.errors import CompileError
@@ -25,7 +26,7 @@ EXPRESSIONS: dict[type, Callable[[Lowering, Any], Value]] = {}
 
 
 # what a file needs of one that stands on top of it: "call", "call func" (functions), "leave"
-# (statements), "vocabulary" (lang)
+# (statements), "vocabulary", "names" (lang)
 HOOKS: dict[str, Callable[..., Any]] = {}
 
 
@@ -90,6 +91,8 @@ class Lowering:
     # --- errors ---------------------------------------------------------------------------------------------------
 
     def error(self, node: ast.AST, message: str, hint: str = "") -> CompileError:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            node = node.value  # what is wrong with an assignment is the value
         return compile_error(self.source, node, message, hint)
 
     # --- dispatch -------------------------------------------------------------------------------------------------
@@ -101,14 +104,14 @@ class Lowering:
                 return
             visitor = STATEMENTS.get(type(node))
             if visitor is None:
-                raise self.error(node, f"'{_spelling(node)}' is not part of the kernel language")
+                raise self.error(node, *unsupported(node))
             if visitor(self, node, body[done:]):
                 return
 
     def expression(self, node: ast.expr) -> Value:
         visitor = EXPRESSIONS.get(type(node))
         if visitor is None:
-            raise self.error(node, f"{_spelling(node)} is not part of the kernel language")
+            raise self.error(node, *unsupported(node))
         return visitor(self, node)
 
     # --- ops ------------------------------------------------------------------------------------------------------
@@ -134,10 +137,7 @@ class Lowering:
     def const(self, value: Any, dtype: types.Scalar, node: ast.AST) -> Op:
         """A constant of a scalar type; an integer that does not fit is an error."""
         if dtype.is_int:
-            if isinstance(value, float) and not value.is_integer():
-                raise self.error(
-                    node, f"{value!r} is not a whole number, but {dtype!r} is needed", f"write {dtype!r}(…)"
-                )
+            assert not isinstance(value, float) or value.is_integer(), (value, dtype)
             low, high = dtype.range
             if not low <= value <= high:
                 raise self.error(node, f"{value} does not fit {dtype!r} ({low} … {high})")
@@ -193,8 +193,11 @@ class Lowering:
         if slot.type != value.type and by_reference and before is not None and before.region is self.region:
             slot = self.slots[name] = self.slot(value.type, name)  # the name means another array from here on
         if slot.type != value.type:
-            raise self.error(node, f"'{name}' holds {slot.type!r} and cannot become {value.type!r}",
-                             f"convert it: {slot.type!r}(…), or use another name")  # fmt: skip
+            scalars = isinstance(slot.type, types.Scalar) and isinstance(value.type, types.Scalar)
+            hint = f"convert it: {slot.type!r}(…), or use another name" if scalars else "use another name"
+            if isinstance(slot.type, types.Array):
+                hint = f"an element is written by {name}[i] = …"
+            raise self.error(node, f"'{name}' holds {slot.type!r} and cannot become {value.type!r}", hint)
         self.emit("set", types.void, slot, value, node=node)
         self.bound[name] = Binding(slot, self.region, is_slot=True)
 
@@ -222,7 +225,9 @@ class Lowering:
             known = self.vocabulary(name)
             if known is not None:
                 return Static(known)
-            hint = did_you_mean(name, [*self.bound, *self.source.fn.__globals__])
+            language = HOOKS["names"]()
+            local = [] if name in language else [*self.bound, *self.source.fn.__globals__]
+            hint = did_you_mean(name, local) or did_you_mean(name, language, "engine.")
             raise self.error(node, f"name '{name}' is not defined", hint) from None
         if getattr(value, "makes_arrays", False) and not isinstance(value, type):
             raise self.error(node, f"'{name}' is an array of Python's: pass it to the kernel as an argument")
@@ -341,16 +346,3 @@ def _describe(value: Any) -> str:
     """A Python object in a message: its name if it has one."""
     name = getattr(value, "__name__", None)
     return f"'{name}'" if name else f"{value!r} ({type(value).__name__})"
-
-
-SPELLINGS = {
-    "Try": "try", "With": "with", "Raise": "raise", "Import": "import", "ImportFrom": "import", "Lambda": "lambda",
-    "ListComp": "a list comprehension", "Dict": "a dict", "Set": "a set", "List": "a list", "JoinedStr": "an f-string",
-    "Delete": "del", "Global": "global", "Nonlocal": "nonlocal", "ClassDef": "class", "FunctionDef": "def",
-    "Yield": "yield", "Await": "await", "Assert": "assert", "Match": "match", "Starred": "*", "NamedExpr": ":=",
-}  # fmt: skip
-
-
-def _spelling(node: ast.AST) -> str:
-    """How people call a syntax node."""
-    return SPELLINGS.get(type(node).__name__, type(node).__name__.lower())  # fmt: skip

@@ -35,7 +35,8 @@ class Extents(Several):
 @expression(ast.Constant)
 def lower_constant(ctx: Lowering, node: ast.Constant) -> Value:
     if isinstance(node.value, complex | bytes):
-        raise ctx.error(node, f"a {type(node.value).__name__} is not part of the kernel language")
+        kind = "complex number" if isinstance(node.value, complex) else "bytes literal"
+        raise ctx.error(node, f"a {kind} is not part of the kernel language")
     return Static(node.value)
 
 
@@ -67,7 +68,7 @@ def attribute(ctx: Lowering, base: Value, name: str, node: ast.AST) -> Value:
             value = getattr(base.value, name)
         except AttributeError:
             hint = did_you_mean(name, dir(base.value))
-            of = getattr(base.value, "__name__", repr(base.value))
+            of = getattr(base.value, "__name__", type(base.value).__name__)
             raise ctx.error(node, f"'{of}' has no attribute '{name}'", hint) from None
         _note_attribute(ctx, base.value, name, value)
         return Static(value)
@@ -159,14 +160,17 @@ def is_element(t: types.LocalArray, indices: Sequence[Index]) -> bool:
     return len(indices) >= len(t.shape) and not any(isinstance(i, Range) for i in indices)
 
 
+def check_indices(ctx: Lowering, given: Sequence[Index], node: ast.AST) -> None:
+    """Refuses indices that are no whole numbers."""
+    for index in given:
+        t = None if isinstance(index, Range) else type_of(index)
+        if not isinstance(index, Range) and not (isinstance(t, types.Scalar) and t.is_int):
+            raise ctx.error(node, f"an index is a whole number, not {t!r}" if t else "this index is not a number")
+
+
 def subscript(ctx: Lowering, base: Value, given: Sequence[Index], node: ast.AST) -> Value:
     """`base[indices]` for anything that can be indexed."""
-    for index in given:
-        if isinstance(index, Range):
-            continue
-        t = type_of(index)
-        if not (isinstance(t, types.Scalar) and t.is_int):
-            raise ctx.error(node, f"an index is a whole number, not {t!r}" if t else "this index is not a number")
+    check_indices(ctx, given, node)
     if isinstance(base, Op) and isinstance(base.type, types.LocalArray) and not is_element(base.type, given):
         base = to_array(ctx, base, node)
     if any(isinstance(i, Range) for i in given):
@@ -202,7 +206,8 @@ def _static_subscript(ctx: Lowering, base: Value, indices: list[Value], known: l
     if len(known) != len(indices):
         if isinstance(base, Static) and type_of(base) is not None:
             return subscript(ctx, ctx.value(base, node), indices, node)
-        raise ctx.error(node, "this is known while compiling and can only be indexed with constants")
+        raise ctx.error(node, "this is known while compiling and can only be indexed with constants",
+                        "pass it to the kernel as an array")  # fmt: skip
     try:
         if isinstance(base, Extents) and len(base.items) <= known[0] < MAX_DIMS:
             return Static(0)  # as in Warp: the extent of a dimension that the array does not have

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from engine.compiler import types
+from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.adjoints import CustomGradient
 from engine.compiler.frontend.context import (
     HOOKS,
@@ -63,7 +64,8 @@ def _call_overloaded(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs:
                 continue
             return emit_call(ctx, one, given, specs, node)
     given_types = ", ".join(map(_type_name, [*args, *kwargs.values()]))
-    raise ctx.error(node, f"no overload of {callee.name}() takes ({given_types})")
+    known = " or ".join(dict.fromkeys(_signature(one) for one in callee.overloads))
+    raise ctx.error(node, f"no overload of {callee.name}() takes ({given_types})", f"there are {known}")
 
 
 def _keeps_literals(given: Sequence[Value], specs: Sequence[Spec]) -> bool:
@@ -125,7 +127,7 @@ def call_builtin(ctx: Lowering, builtin: Builtin, args: Sequence[Value], kwargs:
     if half is not None:
         return half
     described = ", ".join([*map(_type_name, args), *(f"{name}={_type_name(a)}" for name, a in kwargs.items())])
-    raise ctx.error(node, f"{builtin.name}() does not take ({described})")
+    raise ctx.error(node, f"{builtin.name}() does not take ({described})", _taken(builtin, everything, kwargs))
 
 
 def call_function(ctx: Lowering, function: LibraryFunction, args: Sequence[Value], node: ast.AST) -> Value:
@@ -133,8 +135,7 @@ def call_function(ctx: Lowering, function: LibraryFunction, args: Sequence[Value
     callee = func_of(function)
     given = match_parameters(ctx, callee, args, {}, node)
     specs = fit(callee, given)
-    if isinstance(specs, str):
-        raise ctx.error(node, f"{callee.name}(): {specs}")
+    assert not isinstance(specs, str), (callee.name, specs)
     return emit_call(ctx, callee, given, specs, node)
 
 
@@ -199,6 +200,28 @@ def _accepts(callee: Func, count: int, named: Iterable[str]) -> bool:
     return count <= len(parameters) and rest.keys() >= set(named) and not any(rest[n] for n in rest.keys() - named)
 
 
+def _taken(builtin: Builtin, args: Sequence[Value], named: Iterable[str]) -> str:
+    """What a function of the language does take, in the shortest words that help."""
+    counts = sorted({len(f.parameters) for f in builtin.overloads})
+    names = {p.name for f in builtin.overloads for p in f.parameters}
+    if len(args) not in range(min(counts), max(counts) + 1) or not names.issuperset(named):
+        known = dict.fromkeys(f"({', '.join(p.name for p in f.parameters)})" for f in builtin.overloads)
+        return f"it takes {' or '.join(known)}"
+    return one_type([v.type for v in args if isinstance(v, Op)])
+
+
+def one_type(given: Sequence[types.Type]) -> str:
+    """The advice for numbers of several types; empty for what is no number, or of one type."""
+    kinds = [t for t in given if isinstance(t, types.Scalar)]
+    if len(kinds) < len(given) or len(set(kinds)) < 2:
+        return ""
+    return f"convert the arguments to one type, as in {next((t for t in kinds if t.is_float), kinds[0])!r}(…)"
+
+
+def _signature(callee: Func) -> str:
+    return f"({', '.join(f'{name}: {text}' for name, text in zip(callee.parameter_names, callee.signature))})"
+
+
 def _type_name(v: Value) -> str:
     if isinstance(v, Op):
         return repr(v.type)
@@ -209,6 +232,12 @@ def match_parameters(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs:
                      node: ast.AST) -> list[Value]:  # fmt: skip
     """Arguments in the order of the parameters, defaults filled in."""
     parameters = callee.source.parameters
+    names = [p.name for p in parameters]
+    for name in kwargs:
+        if name not in names:
+            raise ctx.error(node, f"{callee.name}() has no parameter '{name}'", did_you_mean(name, names))
+        if name in names[: len(args)]:
+            raise ctx.error(node, f"{callee.name}() got two values for '{name}'")
     if len(args) > len(parameters):
         raise ctx.error(node, f"{callee.name}() takes {len(parameters)} arguments, {len(args)} are given")
     given: list[Value] = [_as_array(ctx, callee, k, v, node) for k, v in enumerate(args)]
@@ -220,8 +249,6 @@ def match_parameters(ctx: Lowering, callee: Func, args: Sequence[Value], kwargs:
             given.append(Static(parameter.default))
         else:
             raise ctx.error(node, f"{callee.name}() needs an argument for '{parameter.name}'")
-    if rest:
-        raise ctx.error(node, f"{callee.name}() has no parameter '{next(iter(rest))}'")
     return given
 
 
@@ -385,7 +412,8 @@ def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False)
     ctx = Lowering(source, function)
     for parameter, spec in zip(source.parameters, specs, strict=True):
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-            raise ctx.error(tree.args, "*args and **kwargs are not part of the kernel language")
+            at = source.parameter(parameter.name)
+            raise ctx.error(at, "*args and **kwargs are not part of the kernel language", "name each parameter")
         if isinstance(spec, Static):
             ctx.bind(parameter.name, spec, tree)
             continue
@@ -395,7 +423,8 @@ def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False)
         function.params.append(op)
         if reference:
             if is_kernel:
-                raise ctx.error(tree.args, f"'{parameter.name}': the parameters of a kernel are no references")
+                at = source.parameter(parameter.name)
+                raise ctx.error(at, f"'{parameter.name}': the parameters of a kernel are no references")
             ctx.refs.append(parameter.name)
             ctx.uses.assigned[parameter.name] += 1  # the caller sees it: never a plain value
         mutated = parameter.name in ctx.uses.mutated and isinstance(spec, types.Array | types.LocalArray | types.Table)

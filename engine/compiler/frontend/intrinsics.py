@@ -9,9 +9,10 @@ from typing import Any
 
 from engine.compiler import ops, types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
+from engine.compiler.frontend.expressions import check_indices
 from engine.compiler.frontend.parts import array_index, to_array, to_int32
 from engine.compiler.ir import Op
-from engine.compiler.values import matrix, quaternion, transformation, value_class, vector
+from engine.compiler.values import value_class
 
 Lower = Callable[[Lowering, list[Value], dict[str, Value], ast.AST], Value]
 INTRINSICS: dict[str, Lower] = {}
@@ -39,6 +40,8 @@ def lower_len(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: 
     if isinstance(value, Several):
         return Static(len(value.items))
     if isinstance(value, Static):
+        if not hasattr(value.value, "__len__"):
+            raise ctx.error(node, f"{value.value!r} has no length")
         return Static(len(value.value))
     match value.type:
         case types.Array():
@@ -151,30 +154,6 @@ def lower_identity(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], n
     return ctx.emit("make", types.Matrix(t, n.value, n.value), *flat, node=node)
 
 
-def _type_factory(factory: Callable[..., Any]) -> Lower:
-    def lower(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
-        """`vector(length=3, dtype=float)` and its like: a type, made while compiling."""
-        try:
-            return Static(factory(*map(_known, args), **{name: _known(v) for name, v in kwargs.items()}))
-        except (TypeError, ValueError) as error:
-            raise ctx.error(node, str(error)) from None
-
-    return lower
-
-
-def _known(v: Value) -> Any:
-    """The Python value of an argument that must be known while compiling."""
-    if isinstance(v, Several):
-        return tuple(map(_known, v.items))
-    if not isinstance(v, Static):
-        raise TypeError(f"{v.type!r} is not known while compiling")
-    return v.value
-
-
-for _factory in (matrix, quaternion, transformation, vector):
-    INTRINSICS[_factory.__name__] = _type_factory(_factory)
-
-
 def _atomic(name: str) -> Lower:
     def lower(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
         """`atomic_add(array, i, …, value)`: the old value. `atomic_cas(array, i, …, compare, value)`."""
@@ -190,6 +169,7 @@ def _atomic(name: str) -> Lower:
             raise ctx.error(
                 node, f"atomic_{name}() takes the array, {t.ndim} indices and {extra} value{'s' * (extra > 1)}"
             )
+        check_indices(ctx, args[1 : 1 + t.ndim], node)
         indices = [array_index(ctx, array, d, a, node) for d, a in enumerate(args[1 : 1 + t.ndim])]
         same = types.components(t.dtype)
         if same is None:

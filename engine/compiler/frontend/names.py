@@ -10,7 +10,8 @@ from typing import Any
 from engine.compiler import types
 from engine.compiler.function import Func
 from engine.compiler.library.registry import Builtin, changed_arguments
-from engine.compiler.source import Source, statements
+from engine.compiler.source import Source
+from engine.compiler.source_text import statements
 
 
 def reference_names(target: Any) -> list[str]:

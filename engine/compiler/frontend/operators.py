@@ -21,6 +21,7 @@ from engine.compiler.frontend.context import (
     type_of,
 )
 from engine.compiler.frontend.functions import call_function, call_library
+from engine.compiler.frontend.unsupported import FUNCTIONS
 from engine.compiler.function import Func
 from engine.compiler.ir import Op, Region
 from engine.compiler.library.remainder import floor_divide
@@ -59,6 +60,8 @@ def lower_binary(ctx: Lowering, node: ast.BinOp) -> Value:
 
 def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value:
     """`a name b` for any two values."""
+    if name == "mod" and isinstance(a, Static) and isinstance(a.value, str):
+        raise ctx.error(node, "a text is not formatted in a kernel", FUNCTIONS[str])
     if isinstance(a, Static) and isinstance(b, Static):
         if name == "div" and type(a.value) is int and type(b.value) is int:
             return Static(ops.fold("div", types.int64, [a.value, b.value]))  # toward zero, as of variables
@@ -212,7 +215,10 @@ def unary(ctx: Lowering, name: str, value: Value, node: ast.AST) -> Value:
         value = truth(ctx, value, node)
         return Static(not value.value) if isinstance(value, Static) else ctx.emit("not", types.bool_, value, node=node)
     if isinstance(value, Static):
-        return Static(PYTHON_UNARY[name](value.value))
+        try:
+            return Static(PYTHON_UNARY[name](value.value))
+        except TypeError as error:
+            raise ctx.error(node, str(error)) from None
     if name == "pos":
         return value
     name = "neg" if name == "neg" else "not"
@@ -242,7 +248,8 @@ def lower_compare(ctx: Lowering, node: ast.Compare) -> Value:
 def compare(ctx: Lowering, op: ast.cmpop, a: Value, b: Value, node: ast.AST) -> Value:
     if isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn):
         if not (isinstance(a, Static) and isinstance(b, Static)):
-            raise ctx.error(node, "'is' and 'in' work on values known while compiling only")
+            hint = "compare numbers with ==" if isinstance(op, ast.Is | ast.IsNot) else ""
+            raise ctx.error(node, "'is' and 'in' work on values known while compiling only", hint)
         test = {ast.Is: operator.is_, ast.IsNot: operator.is_not, ast.In: lambda x, y: x in y,
                 ast.NotIn: lambda x, y: x not in y}[type(op)]  # fmt: skip
         return Static(test(a.value, b.value))

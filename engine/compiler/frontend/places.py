@@ -8,7 +8,14 @@ from typing import Protocol
 
 from engine.compiler import types
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
-from engine.compiler.frontend.expressions import attribute, is_element, is_full_index, local_index, subscript
+from engine.compiler.frontend.expressions import (
+    attribute,
+    check_indices,
+    is_element,
+    is_full_index,
+    local_index,
+    subscript,
+)
 from engine.compiler.frontend.parts import (
     Part,
     array_index,
@@ -195,7 +202,8 @@ def place_of(ctx: Lowering, node: ast.expr) -> Place:
     """The place that an assignment target means."""
     found = locate(ctx, node)
     if isinstance(found, Op | Static | Several):
-        raise ctx.error(node, "this cannot be assigned to")
+        hint = "results go into array parameters" if isinstance(found, Static) else ""
+        raise ctx.error(node, "this cannot be assigned to", hint)
     return found
 
 
@@ -260,6 +268,7 @@ def adjoint_place(ctx: Lowering, node: ast.expr) -> Place | Value:
 def _element(ctx: Lowering, base: Value, given: list[Index], node: ast.Subscript) -> Place | Value:
     """An element of an array, or what else indexing a value gives."""
     t = type_of(base)
+    check_indices(ctx, given, node)
     indices = [i for i in given if not isinstance(i, Range)]
     if isinstance(base, Op) and isinstance(t, types.Array) and is_full_index(t, given):
         return ElementPlace(base, [array_index(ctx, base, d, i, node) for d, i in enumerate(indices)], t.dtype)
@@ -270,6 +279,7 @@ def _element(ctx: Lowering, base: Value, given: list[Index], node: ast.Subscript
 
 def _component(ctx: Lowering, parent: Place, given: list[Index], node: ast.Subscript) -> Place:
     """A part of a place, at indices known while compiling or at run time."""
+    check_indices(ctx, given, node)
     if any(isinstance(i, Range) for i in given):
         return SlicePlace(parent, picks(ctx, parent.type, given, node))
     indices = [i for i in given if not isinstance(i, Range)]

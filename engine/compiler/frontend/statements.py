@@ -5,12 +5,22 @@ from __future__ import annotations
 import ast
 
 from engine.compiler import types
-from engine.compiler.frontend.context import HOOKS, Binding, Lowering, Several, Static, Value, statement
+from engine.compiler.frontend.context import (
+    HOOKS,
+    Binding,
+    Lowering,
+    Several,
+    Static,
+    Value,
+    statement,
+    type_of,
+)
 from engine.compiler.frontend.names import callee_of
 from engine.compiler.frontend.operators import OPERATORS, binary, truth, unary
 from engine.compiler.frontend.parts import unpacked
 from engine.compiler.frontend.places import ElementPlace, SlicePlace, place_of
 from engine.compiler.frontend.slices import count_of
+from engine.compiler.frontend.unsupported import unsupported
 from engine.compiler.ir import Op, Region
 from engine.config import config
 
@@ -58,6 +68,9 @@ def assign(ctx: Lowering, target: ast.expr, value: Value, node: ast.AST) -> None
     if isinstance(target, ast.Name):
         ctx.bind(target.id, value, node)
     elif isinstance(target, ast.Tuple | ast.List):
+        starred = next((e for e in target.elts if isinstance(e, ast.Starred)), None)
+        if starred is not None:
+            raise ctx.error(starred, *unsupported(starred))
         items = unpack(ctx, value, len(target.elts), node)
         for element, item in zip(target.elts, items, strict=True):
             assign(ctx, element, item, node)
@@ -268,7 +281,8 @@ def loop_over(ctx: Lowering, node: ast.For, bounds: tuple[Value, Value, Value]) 
     start, stop, step = (ctx.value(b, node.iter, dtype) for b in bounds)
     for bound in (start, stop, step):
         if bound.type != dtype or not isinstance(dtype, types.Scalar) or not dtype.is_int:
-            raise ctx.error(node.iter, f"range() takes integers of one type, not {dtype!r} and {bound.type!r}")
+            given = repr(dtype) if bound.type == dtype else f"{dtype!r} and {bound.type!r}"
+            raise ctx.error(node.iter, f"range() takes integers of one type, not {given}", "convert it: int32(…)")
     body = Region()
     with ctx.inside(body):
         index = ctx.emit("index", dtype, node=node.target)
@@ -310,6 +324,9 @@ def reversed_bounds(ctx: Lowering, bounds: tuple[Value, Value, Value], node: ast
     if isinstance(step, Static) and isinstance(start, Static) and isinstance(stop, Static):
         span = range(start.value, stop.value, step.value)[::-1]
         return Static(span.start), Static(span.stop), Static(span.step)
+    wide = next((t for t in map(type_of, bounds) if t != types.int32), None)
+    if wide is not None:
+        raise ctx.error(node, f"reversed() takes a range of int32, not of {wide!r}", "convert it: int32(…)")
     count = count_of(ctx, start, stop, step, node)
     last = binary(ctx, "add", start, binary(ctx, "mul", binary(ctx, "sub", count, Static(1), node), step, node), node)
     return last, binary(ctx, "sub", start, step, node), unary(ctx, "neg", step, node)
@@ -322,7 +339,13 @@ def static_items(ctx: Lowering, node: ast.expr) -> list[Value]:
         return list(value.items)
     if isinstance(value, Static) and isinstance(value.value, tuple | list | range):
         return [Static(v) for v in value.value]
-    raise ctx.error(node, "a loop runs over range(…) or a tuple known while compiling")
+    t = type_of(value)
+    hint = ""
+    if isinstance(t, types.Array):
+        hint = "loop over range(a.shape[0])"
+    elif isinstance(t, types.Scalar) and t.is_int:
+        hint = "did you mean range(…)?"
+    raise ctx.error(node, "a loop runs over range(…) or a tuple known while compiling", hint)
 
 
 def leaves_loop(body: list[ast.stmt]) -> bool:
