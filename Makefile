@@ -9,7 +9,7 @@ ARGS ?=
 WARP ?= out/warp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench conformance lint clean
+.PHONY: help demo test soak bench conformance lint stub clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,6 +33,9 @@ conformance: $(VENV)/installed-dev ## Warp's own tests, as a measure of the kern
 
 lint: $(VENV)/installed-dev ## ruff and mypy
 	@$(BIN)/ruff check .; ruff=$$?; $(BIN)/mypy && exit $$ruff
+
+stub: $(VENV)/installed-dev ## engine/__init__.pyi, from which editors know the names of `engine`
+	$(BIN)/python tools/make_stub.py
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

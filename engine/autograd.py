@@ -262,7 +262,10 @@ def jacobian_plot(jacobians: Jacobians, function: Any, inputs: Sequence[Any] | N
         raise ValueError("inputs must be provided")
     if not jacobians:
         return None
-    import matplotlib.pyplot as plt  # type: ignore[import-not-found]
+    try:
+        import matplotlib.pyplot as plt  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise ImportError("jacobian_plot needs Matplotlib: pip install 'weft-engine[plot]'") from error
 
     problem = _Problem(function, 1, inputs, outputs or (), None, None)
     figure, axes = plt.subplots(1, len(jacobians), squeeze=False, layout="constrained")
