@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.compiler import emit_lanes_memory as memory
 from engine.compiler.ir import Function, Op, Region
+from engine.compiler.ops import needs_block
 from engine.compiler.types import LocalArray, Pointer, Scalar
 from engine.compiler.uniform import MAX_STRIDE, VARYING, Uniformity
 
@@ -28,7 +29,6 @@ MAX_OPS = 2000  # larger kernels would take more than a second to compile as lan
 _THREAD_ONLY = {
     "print": "it prints", "local_pointer": "it takes addresses", "pointer_to_int": "it takes addresses",
     "int_to_pointer": "it takes addresses", "block_value": "it asks where a thread stands in its block",
-    "barrier": "its blocks run together", "shuffle": "its blocks run together", "vote": "its blocks run together",
 }  # fmt: skip
 
 _FREE = frozenset({"const", "slot", "get", "index", "condition", "tid", "address", "fault"})  # faults do not happen
@@ -60,6 +60,8 @@ def _choose(fn: Function, wanted: str, width: int) -> Decision:
         reason = "it does not ask for its index" if not indices else "it asks for indices of several grids"
         return Decision("thread", 1, (reason,))
     for op in fn.body.walk():
+        if needs_block(op):
+            return Decision("thread", 1, ("threads of its blocks run together",))
         if op.kind in _THREAD_ONLY:
             return Decision("thread", 1, (_THREAD_ONLY[op.kind],))
         if isinstance(op.type, Pointer) and op.kind in ("load", "local_load"):

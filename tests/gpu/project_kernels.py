@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import engine
+from engine.compiler import types
 from engine.compiler.kernel import Kernel
 from engine.compiler.modules import MODULES
 
@@ -31,11 +32,17 @@ def project_kernels() -> list[tuple[str, Kernel, tuple]]:
 
 
 def argument_types(kernel: Kernel) -> Iterator[tuple]:
-    if kernel.is_generic:
-        assert kernel.instances, f"launch_generic_kernels() launches no {kernel.name}"
+    """Those that it was launched with; float32 in place of `Any` in a generic kernel that was not."""
+    if kernel.is_generic and kernel.instances:
         yield from dict.fromkeys(key[0] for key in kernel.instances)
     else:
-        yield tuple(t for _, t in kernel.params)
+        yield tuple(concrete(t) for _, t in kernel.params)
+
+
+def concrete(t: types.Type) -> types.Type:
+    if types.is_concrete(t):
+        return t
+    return types.Array(types.float32, t.ndim, t.layout) if isinstance(t, types.Array) else types.float32
 
 
 def launch_generic_kernels() -> None:
