@@ -95,7 +95,7 @@ def _number(given: str | int, names: Sequence[str], what: str) -> int:
 
 def _scalars(a: array) -> np.ndarray:
     """All components in one dimension, over the array's own memory where it has no gaps."""
-    return a._window(a.ptr, a.shape, a.strides).reshape(-1)
+    return a.window().reshape(-1)
 
 
 def _wrapped(values: np.ndarray, like: array) -> array:
@@ -142,9 +142,8 @@ def _one_row(tape: Tape, problem: _Problem, output: array, row: int, rows: dict[
     tape.zero()
     seed = np.zeros(_scalars(output).size, _scalars(output).dtype)
     seed[row] = 1
-    window = output._window(output.ptr, output.shape, output.strides)
     seeds = array.allocate(output.dtype, output.shape, output.layout, output.device)
-    seeds._window(seeds.ptr, seeds.shape, seeds.strides)[...] = seed.reshape(window.shape)
+    seeds.store(seed.reshape(seeds.window().shape))
     tape.backward(grads={output: seeds})
     for i, values in rows.items():
         g = tape.gradients[problem.inputs[i]] if problem.inputs[i] in tape.gradients else None
@@ -164,13 +163,12 @@ def jacobian_fd(function: Any, dim: Any = None, inputs: Sequence[Any] = (), outp
                 for x, before in zip(problem.inputs, kept, strict=True):
                     if before is not None:
                         x.store(before)
-            window = problem.inputs[i]._window(
-                problem.inputs[i].ptr, problem.inputs[i].shape, problem.inputs[i].strides
-            )
-            window[np.unravel_index(column, window.shape)] += step
+            moved = problem.inputs[i]
+            place = np.unravel_index(column, moved.window().shape)
+            moved.store(moved.window()[place] + step, place)
             results = [y.numpy().reshape(-1).astype(np.float64) for y in problem.run()]
             if not restore_inputs:
-                window[np.unravel_index(column, window.shape)] -= step
+                moved.store(moved.window()[place] - step, place)
             return results
 
         results = problem.run()

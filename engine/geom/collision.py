@@ -6,7 +6,6 @@ The pairs, manifolds, impulses and fat boxes are fields of Contacts: with them a
 the same bits. Everything private here is derived from them.
 """
 
-import numpy as np
 
 from engine.compiler import lang as k
 from engine.context import Launch, empty, indirect, launch, zeros
@@ -196,7 +195,6 @@ class Collision:
         self._recorded: dict[int, Launch] = {}
         self._place: Launch | None = None
         self._narrow: list[Launch] = []
-        self._left_view: np.ndarray = self.left_box.numpy()
         self.version = 0  # counts changes of what `place` and `narrow_phase` launch
 
     def collide(self, state: State, contacts: Contacts, dt: float) -> None:
@@ -224,7 +222,7 @@ class Collision:
         """Makes the pairs anew where a shape has left its fat box: on the host, between `place` and `narrow_phase`."""
         if self.model.nshape == 0:
             return
-        if self._left_view[0] != 0:
+        if self.left_box.numpy()[0] != 0:
             self._make_pairs(contacts)
         elif self._contacts is not contacts:
             self._sort_families(contacts)

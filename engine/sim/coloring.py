@@ -168,7 +168,6 @@ class Coloring:
             return launch(kernel, dim=dim, inputs=inputs, device=device, record_cmd=True)
 
         pair = [self.body0, self.body1, self.color]
-        self._active_view: np.ndarray = self._active.numpy()
         every = [*self._bids, self._mask, self._active]
         self._clear = record(clear_bodies, max(nbody, ROUNDS + 1), every)
         kept = [*pair, self._bids[0], self._mask, count, self._active]
@@ -193,7 +192,7 @@ class Coloring:
     @property
     def rounds(self) -> int:
         """Rounds that the last run took."""
-        return int(np.count_nonzero(self._active_view[:ROUNDS]))
+        return int(np.count_nonzero(self._active.numpy()[:ROUNDS]))
 
 
 @k.func
@@ -290,7 +289,6 @@ class BucketOrder:
             )
         ]
         self._nbucket = nbucket
-        self._size_view: np.ndarray = self.size.numpy()
 
     def run(self) -> None:
         """Orders the items by their keys of now."""
@@ -300,10 +298,10 @@ class BucketOrder:
     @property
     def used(self) -> list[int]:
         """The buckets that have an item."""
-        sizes = self._size_view.tolist()
+        sizes = self.size.numpy().tolist()
         return [c for c in range(self._nbucket) if sizes[c]]
 
     @property
     def total(self) -> int:
         """Items placed."""
-        return int(self._size_view[self._nbucket])
+        return int(self.size.numpy()[self._nbucket])

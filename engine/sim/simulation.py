@@ -200,9 +200,9 @@ class Simulation:
         world = _worlds_of(self.model)
         for table, fresh in ((self.state, fresh_state), (self.control, fresh_control)):
             for field, dim in ((row[0], row[2]) for row in table.ir_type.fields):
-                target = getattr(table, field).numpy()
+                target = getattr(table, field)
                 rows = chosen[world[dim]] if dim in world else np.ones(len(target), bool)
-                target[rows] = getattr(fresh, field).numpy()[rows]
+                target.store(getattr(fresh, field).numpy()[rows], rows)
         self._forget_impulses(chosen)
 
     def _forget_impulses(self, chosen: np.ndarray) -> None:
@@ -214,8 +214,8 @@ class Simulation:
         worlds = np.append(self.model.body_world.numpy(), -1)[bodies]  # body −1 is in no world
         pairs = pairs[((worlds >= 0) & chosen[worlds]).any(axis=0)]
         for name, value in (("manifold_friction", 0.0), ("manifold_twist", 0.0), ("manifold_color", -1)):
-            getattr(c, name).numpy()[pairs] = value
-        c.point_impulse.numpy()[(4 * pairs[:, None] + np.arange(4)).ravel()] = 0.0
+            getattr(c, name).store(value, pairs)
+        c.point_impulse.store(0.0, (4 * pairs[:, None] + np.arange(4)).ravel())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything that the next step depends on to a .npz file; `restore` continues to the same bits."""

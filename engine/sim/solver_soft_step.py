@@ -126,14 +126,15 @@ class SoftStep:
         self._motion = self._body_rows(bodies.BodyMotion)
         self._frame = self._body_rows(bodies.BodyFrame)
         self._inertia = self._body_rows(bodies.BodyInertia)
-        self._frame.numpy()["q"][nbody] = (0.0, 0.0, 0.0, 1.0)  # the world
+        frames = self._frame.numpy().copy()
+        frames["q"][nbody] = (0.0, 0.0, 0.0, 1.0)  # the world
+        self._frame.store(frames)
         welded = welded_bodies(model)
         self._welded = array(welded.astype(np.int32), dtype=k.int32, device=self._device)
         inv_mass = np.where(welded, 0.0, model.body_inv_mass.numpy())
         self._inv_mass = array(inv_mass.astype(np.float32), dtype=k.float32, device=self._device)
         self._bad = zeros(1, dtype=k.int32, device=self._device)
-        self._bad_view: np.ndarray = self._bad.numpy()
-        self._bad_view[0] = nbody
+        self._bad.store(nbody)
         self._bounces = bool(np.any(model.shape_restitution.numpy() > 0.0)) if model.count["nshape"] else False
         self._record_bodies()
         self._record_joints()
@@ -179,9 +180,11 @@ class SoftStep:
     def first_bad(self) -> int | None:
         """The first body whose state was not finite in `begin` or at the end of `solve`, or None."""
         nbody = self.model.count["nbody"]
-        first = int(self._bad_view[0])
-        self._bad_view[0] = nbody
-        return first if first < nbody else None
+        first = int(self._bad.numpy()[0])
+        if first >= nbody:
+            return None
+        self._bad.store(nbody)
+        return first
 
     # -- what the last frame did ---------------------------------------------------------------------------------------
 

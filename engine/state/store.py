@@ -58,7 +58,7 @@ class Saved:
                     f"{self.path}: {name}.{key} is {stored.dtype}{list(stored.shape)}, expected "
                     f"{wanted.dtype}{list(wanted.shape)}"
                 )
-            wanted[...] = stored
+            target.store(stored)
         return sorted(set(values) ^ {key for key, _ in table.fields()})
 
     def _fields_of(self, name: str) -> dict[str, np.ndarray]:

@@ -53,11 +53,11 @@ def set_initial(table: Table, field: Field, model: Table | None = None) -> None:
         return
     if field.init == "model":
         assert model is not None, field.name
-        target.numpy()[...] = getattr(model, field.name).numpy()
+        target.store(getattr(model, field.name).numpy())
     elif field.init == "identity":
-        target.numpy()[...] = IDENTITY[field.dtype]
+        target.store(IDENTITY[field.dtype])
     elif field.init != 0:
-        target.numpy()[...] = field.init
+        target.store(field.init)
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def compare(a: Table, b: Table, tolerance: float = 0.0) -> list[Difference]:
 def assign_fields(table: Table, values: Mapping[str, Any]) -> None:
     """NumPy arrays into fields of the right lengths. Raises ValueError naming the field for a wrong shape."""
     for name, value in values.items():
-        target = getattr(table, name).numpy()
-        source = np.asarray(value)
-        if source.size != target.size or len(source) != len(target):
-            raise ValueError(f"{type(table).__name__}.{name}: shape {source.shape} does not fit {target.shape}")
-        target[...] = source.reshape(target.shape)
+        target = getattr(table, name)
+        wanted, source = target.window().shape, np.asarray(value)
+        if source.size != np.prod(wanted) or len(source) != wanted[0]:
+            raise ValueError(f"{type(table).__name__}.{name}: shape {source.shape} does not fit {wanted}")
+        target.store(source.reshape(wanted))

@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -108,6 +109,17 @@ def cubes(x: engine.array(dtype=float), y: engine.array(dtype=float)):
     for _k in range(3):
         p = p * x[i]
     y[i] = p
+
+
+def test_threads_of_python_may_launch_at_once() -> None:
+    def work(factor: int) -> bool:
+        x, y = engine.full(2000, float(factor), device="emu"), engine.zeros(2000, device="emu")
+        for _ in range(20):
+            engine.launch(cubes, 2000, [x, y], device="emu")
+        return bool((y.numpy() == factor**3).all())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(1, 9)))
 
 
 def test_counters_tell_what_ran() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import threading
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -38,7 +39,8 @@ def call(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(self: Driver, *args: Any) -> tuple[Any, ...]:
         try:
-            result = function(self, *args)
+            with self._lock:  # launches of a kernel share the state of its warps, and run outside the interpreter lock
+                result = function(self, *args)
         except DriverFailure as failure:
             self.last_text = failure.text
             status = getattr(real.CUresult, failure.status)
@@ -89,6 +91,7 @@ class Driver:
         self.counters = grid.Counters()
         self.last_text = ""  # what `cuGetErrorString` adds
         self._initialised = False
+        self._lock = threading.RLock()
         self._handles = itertools.count(1)
         self._modules: dict[int, loading.LoadedModule] = {}
         self._functions: dict[int, loading.LoadedFunction] = {}
