@@ -136,8 +136,8 @@ def _lane_count(value: Any) -> int:
 
 
 def _shape(value: Any) -> str:
-    if value not in ("auto", "lanes", "thread"):
-        raise ValueError("'auto', 'lanes' or 'thread'")
+    if value not in ("auto", "lanes", "thread", "timed"):
+        raise ValueError("'auto', 'lanes', 'thread' or 'timed'")
     return value
 
 
@@ -201,7 +201,7 @@ class Config:
     fma = Knob(_flag, True, "contract a*b+c to one rounding, the same way on every target", keyed=True)
     fast_math = Knob(_flag, False, "reassociate floating-point arithmetic: results then differ", keyed=True)
     lanes = Knob(_lane_count, 0, "SIMD lanes of the lanes shape; 0: as wide as the target", keyed=True)
-    shape = Knob(_shape, "auto", "form of CPU code where a kernel does not say: auto, lanes, thread", keyed=True)
+    shape = Knob(_shape, "auto", "form of CPU code where a kernel does not say: auto, lanes, thread, timed", keyed=True)
     opt_level = Knob(_integer(0, 3), 2, "LLVM's optimisation level", keyed=True)
     max_unroll = Knob(_integer(0, 1024), 16, "loops with at most this many constant trips are unrolled", keyed=True)
     ptx_arch = Knob(_text, "sm_75", "architecture that PTX is made for where no GPU decides")

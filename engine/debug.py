@@ -33,7 +33,7 @@ def explain(kernel: Kernel, stages: tuple[str, ...] = ("hir", "mir", "llvm", "as
     products = kernel.stages
     decision = products.decision
     form = f"{decision.width} threads at a time" if decision.shape == "lanes" else "one thread after the other"
-    head = f"kernel {kernel.name}: shape {decision.shape} ({form}): {'; '.join(decision.reasons)}"
+    head = f"kernel {kernel.name}: shape {decision.shape} ({form}): {'; '.join(products.measured or decision.reasons)}"
     return "\n\n".join([head, *(f"== {stage} ==\n{products[stage]}" for stage in stages)])
 
 

@@ -38,6 +38,7 @@ class DerivedKernel:
     """A kernel made as MIR, in the form that `launch` takes."""
 
     edited_ptx = ""
+    shape = "thread"  # see `compile_mir`
 
     def __init__(self, mir: Function, params: Sequence[tuple[str, types.Type]]):
         self.mir, self.name, self.params = mir, mir.name, list(params)

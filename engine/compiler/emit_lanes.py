@@ -26,7 +26,7 @@ from engine.compiler import emit_ops
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.emit_thread import SLOT_BYTES, Thread, check_features
 from engine.compiler.ir import Function, Op, Region
-from engine.compiler.types import Pointer, Scalar, Type, int64
+from engine.compiler.types import Pointer, Scalar, Type, int32, int64
 from engine.compiler.uniform import VARYING, Uniformity
 
 _DIVISIONS = frozenset({"div", "floordiv", "mod"})
@@ -201,6 +201,29 @@ class Lanes(Thread):
             return super().remainder(t, a, b)
         whole = self.value(f"mul {self.type(t)} {self.quotient(t, a, b)}, {b}")
         return self.value(f"sub {self.type(t)} {a}, {whole}")
+
+    def saturated(self, source: Scalar, to: Scalar, v: str) -> str:
+        """LLVM takes its own saturating casts of vectors apart, element by element. What a cast leaves of a number that
+        does not fit is undefined, but frozen it is some number, and is not chosen."""
+        if not self.on_vectors or to.bits == 64:
+            return super().saturated(source, to, v)
+        (low, high), ft, truth = to.range, self.type(source), self.bits_type(1)
+        whole = to if to.bits == 32 else int32
+        it, cast = self.type(whole), f"fpto{'s' if whole.kind == 'i' else 'u'}i"
+        above = self.value(f"fcmp ogt {ft} {v}, {self.number(source, low)}")
+        x = self.value(f"select {truth} {above}, {ft} {v}, {ft} {self.number(source, low)}")
+        if source.bits == 64 or to.bits < 32:
+            below = self.value(f"fcmp olt {ft} {x}, {self.number(source, high)}")
+            x = self.value(f"select {truth} {below}, {ft} {x}, {ft} {self.number(source, high)}")
+            result = self.value(f"{cast} {ft} {x} to {it}")
+        else:  # `high` is no float32
+            large = self.value(f"fcmp oge {ft} {x}, {self.number(source, high + 1)}")
+            result = self.value(f"freeze {it} {self.value(f'{cast} {ft} {x} to {it}')}")
+            result = self.value(f"select {truth} {large}, {it} {self.number(whole, high)}, {it} {result}")
+        if low:
+            lost = self.value(f"fcmp uno {ft} {v}, {v}")
+            result = self.value(f"select {truth} {lost}, {it} {self.number(whole, 0)}, {it} {result}")
+        return result if whole == to else self.value(f"trunc {it} {result} to {self.type(to)}")
 
     # values
 

@@ -290,33 +290,41 @@ def in_step(e: Lanes, op: Op) -> Uniformity:
 
 
 def for_grouped(e: Lanes, op: Op) -> None:
-    """As long as lanes are left: those whose ranges touch the first one's, in step if that is not much longer."""
-    start, stop, _ = op.operands
-    t: Scalar = start.type  # type: ignore[assignment]
+    """As long as lanes are left: those whose ranges touch the first one's, in step if that is not much longer.
+
+    Most of the time the ranges of all lanes have an index in common; then all of them are one group, and what they run
+    in step is at most twice as long as the longest range.
+    """
+    t: Scalar = op.operands[0].type  # type: ignore[assignment]
     lt, vt = LLVM_TYPES[t.name], e.vector_type(t)
-    low, high = t.range
-    a, b = e.vector(start), e.vector(stop)
+    a, b = e.vector(op.operands[0]), e.vector(op.operands[1])
     left = LiveLanes(e, e.both(e.mask, e.value(f"icmp slt {vt} {a}, {b}")))
-    head, choose, step, apart, end = (e.label(n) for n in ("groups", "group", "aligned", "apart", "groups.end"))
+    chosen, ends = LiveLanes(e, "zeroinitializer"), (e.alloca(lt), e.alloca(lt))
+    names = ("groups", "group", "touching", "aligned", "apart", "groups.end")
+    head, choose, touching, step, apart, end = (e.label(n) for n in names)
     e.jump(head)
     e.start(head)
     lanes = left.read()
     e.branch(e.any(lanes), choose, end)
     e.start(choose)
+    union(e, t, lanes, a, b, ends)
+    chosen.write(lanes)
+    last, least = extent(e, t, lanes, a, b, ("smax", "smin"))
+    e.branch(e.value(f"icmp sle {lt} {last}, {least}"), step, touching)
+    e.start(touching)
     bits = e.value(f"zext i{e.width} {e.mask_bits(lanes)} to i64")
     first = e.intrinsic("llvm.cttz.i64", "i64", f"i64 {bits}", "i1 true")
     begins = e.value(f"icmp sle {vt} {a}, {e.splat(lt, e.lane(vt, b, first))}")
-    ends = e.value(f"icmp sge {vt} {b}, {e.splat(lt, e.lane(vt, a, first))}")
-    group = e.both(e.both(lanes, begins), ends)
-    begin = reduced(e, t, "smin", e.chosen(group, vt, a, f"splat ({lt} {literal(t, high)})"))
-    finish = reduced(e, t, "smax", e.chosen(group, vt, b, f"splat ({lt} {literal(t, low)})"))
-    lengths = e.chosen(group, vt, e.value(f"sub {vt} {b}, {a}"), "zeroinitializer")
-    longest = reduced(e, t, "umax", lengths)
-    union = e.value(f"sub {lt} {finish}, {begin}")
-    bound = e.value(f"shl {lt} {longest}, 1")
-    e.branch(e.value(f"icmp ule {lt} {union}, {bound}"), step, apart)
+    stops = e.value(f"icmp sge {vt} {b}, {e.splat(lt, e.lane(vt, a, first))}")
+    group = e.both(e.both(lanes, begins), stops)
+    chosen.write(group)
+    length = union(e, t, group, a, b, ends)
+    longest = reduced(e, t, "umax", e.chosen(group, vt, e.value(f"sub {vt} {b}, {a}"), "zeroinitializer"))
+    e.branch(e.value(f"icmp ule {lt} {length}, {e.value(f'shl {lt} {longest}, 1')}"), step, apart)
     e.start(step)
+    group = chosen.read()
     left.write(e.both(lanes, e.value(f"xor {left.vt} {group}, splat (i1 true)")))
+    begin, finish = (e.value(f"load {lt}, ptr {place}") for place in ends)
     with e.aside():
         for_aligned(e, op, group, begin, finish, a, b)
     e.jump(head)
@@ -330,32 +338,68 @@ def for_grouped(e: Lanes, op: Op) -> None:
     e.start(end)
 
 
+def union(e: Lanes, t: Scalar, lanes: str, a: str, b: str, ends: tuple[str, str]) -> str:
+    """Stores the first start and the last end of the ranges of some lanes; returns what is between them."""
+    lt = LLVM_TYPES[t.name]
+    begin, finish = extent(e, t, lanes, a, b, ("smin", "smax"))
+    e.lines += [f"  store {lt} {v}, ptr {place}" for v, place in zip((begin, finish), ends, strict=True)]
+    return e.value(f"sub {lt} {finish}, {begin}")
+
+
+def extent(e: Lanes, t: Scalar, lanes: str, a: str, b: str, words: tuple[str, str]) -> tuple[str, str]:
+    """A reduction of the starts and one of the ends of some lanes."""
+    lt, vt = LLVM_TYPES[t.name], e.vector_type(t)
+    neutral = {"smin": literal(t, t.range[1]), "smax": literal(t, t.range[0])}
+    first, second = (
+        reduced(e, t, word, e.chosen(lanes, vt, v, f"splat ({lt} {neutral[word]})"))
+        for word, v in zip(words, (a, b), strict=True)
+    )
+    return first, second
+
+
 def reduced(e: Lanes, t: Scalar, word: str, v: str) -> str:
     vt = e.vector_type(t)
     return e.intrinsic(f"llvm.vector.reduce.{word}.v{e.width}i{t.bits}", LLVM_TYPES[t.name], f"{vt} {v}")
 
 
+def fenced(e: Lanes, t: Scalar, v: str) -> str:
+    """The same integers, of which LLVM knows no more that they depend on a mask: it would carry the mask itself around
+    the loop, packed, which costs more than the comparison."""
+    ft = f"<{e.width} x {'float' if t.bits == 32 else 'double'}>"
+    name = f"llvm.arithmetic.fence.v{e.width}f{t.bits}"
+    real = e.value(f"bitcast {e.vector_type(t)} {v} to {ft}")
+    return e.value(f"bitcast {ft} {e.intrinsic(name, ft, f'{ft} {real}')} to {e.vector_type(t)}")
+
+
 def for_aligned(e: Lanes, op: Op, group: str, begin: str, finish: str, a: str, b: str) -> None:
-    """The union [begin, finish) of the ranges of `group`. It has no hole: every range touches that of one lane."""
+    """The union [begin, finish) of the ranges of `group`. It has no hole: every range touches that of one lane.
+
+    A lane runs where (index - a) < (b - a) as unsigned numbers. Few processors compare those, so both sides are moved
+    by the least signed number; the left one is counted along.
+    """
     outer_mask, outer_analysis = e.mask, e.analysis
     e.analysis = in_step(e, op)
     t: Scalar = op.operands[0].type  # type: ignore[assignment]
-    lt, vt = LLVM_TYPES[t.name], e.vector_type(t)
-    index = op.regions[0].ops[0]
-    never = t.range[1]  # a start that no index reaches: the mark of lanes that do not run or have left
-    place, start_place = e.alloca(lt), e.alloca(vt)
-    starts = e.chosen(group, vt, a, f"splat ({lt} {never})")
-    e.lines += [f"  store {lt} {begin}, ptr {place}", f"  store {vt} {starts}, ptr {start_place}"]
+    lt, vt, least = LLVM_TYPES[t.name], e.vector_type(t), t.range[0]
+    index, slot = op.regions[0].ops[0], op.attrs.get("exit")
+    place, ahead_place, limit_place = e.alloca(lt), e.alloca(vt), e.alloca(vt)
+    base = e.splat(lt, e.value(f"xor {lt} {begin}, {least}"))
+    length = e.value(f"xor {vt} {e.value(f'sub {vt} {b}, {a}')}, splat ({lt} {least})")
+    never = f"splat ({lt} {least})"  # the limit of lanes that do not run or have left
+    e.lines += [
+        f"  store {lt} {begin}, ptr {place}",
+        f"  store {vt} {e.value(f'sub {vt} {base}, {a}')}, ptr {ahead_place}",
+        f"  store {vt} {fenced(e, t, e.chosen(group, vt, length, never))}, ptr {limit_place}",
+    ]
     head, inside, body, latch, end = (e.label(n) for n in ("step", "inside", "body", "latch", "step.end"))
-    slot = op.attrs.get("exit")
     e.jump(head)
     e.start(head)
     e.vectors.pop(index, None)
     e.names[index] = e.value(f"load {lt}, ptr {place}")
     e.branch(e.value(f"icmp slt {lt} {e.names[index]}, {finish}"), inside, end)
     e.start(inside)
-    at, starts = e.splat(lt, e.names[index]), e.value(f"load {vt}, ptr {start_place}")
-    mask = e.both(e.value(f"icmp sle {vt} {starts}, {at}"), e.value(f"icmp slt {vt} {at}, {b}"))
+    ahead, limit = e.value(f"load {vt}, ptr {ahead_place}"), e.value(f"load {vt}, ptr {limit_place}")
+    mask = e.value(f"icmp slt {vt} {ahead}, {limit}")
     if slot is not None:
         e.branch(e.any(mask), body, latch)  # lanes that have left may leave a hole
     else:
@@ -367,13 +411,16 @@ def for_aligned(e: Lanes, op: Op, group: str, begin: str, finish: str, a: str, b
     e.duplicated -= 2
     if slot is not None:
         left = e.value(f"load <{e.width} x i1>, ptr {e.slot_place(slot)}")
-        starts = e.chosen(left, vt, f"splat ({lt} {never})", starts)
-        e.lines.append(f"  store {vt} {starts}, ptr {start_place}")
-        e.branch(e.any(e.value(f"icmp ne {vt} {starts}, splat ({lt} {never})")), latch, end)
+        limit = e.chosen(left, vt, never, limit)
+        e.lines.append(f"  store {vt} {limit}, ptr {limit_place}")
+        e.branch(e.any(e.value(f"icmp ne {vt} {limit}, {never}")), latch, end)
     else:
         e.jump(latch)
     e.start(latch)
-    e.lines.append(f"  store {lt} {e.value(f'add {lt} {e.names[index]}, 1')}, ptr {place}")
+    e.lines += [
+        f"  store {lt} {e.value(f'add {lt} {e.names[index]}, 1')}, ptr {place}",
+        f"  store {vt} {e.value(f'add {vt} {ahead}, splat ({lt} 1)')}, ptr {ahead_place}",
+    ]
     e.jump(head)
     e.lines[-1] += f", !llvm.loop {e.loop_node(e.whole)}"
     e.start(end)

@@ -122,14 +122,14 @@ def lane_offsets(e: Lanes, op: Op) -> list[str]:
 
 def safe_index(e: Lanes, index: Op) -> str:
     """The index of all lanes as 64-bit integers, valid in lanes that do not run, too."""
-    wide = wide_index(e, index)
     if not e.mask or e.stride(index) == 0:
-        return wide
-    vt = f"<{e.width} x i64>"
+        return wide_index(e, index)
+    t: Scalar = index.type  # type: ignore[assignment]
+    lt, vt, v = LLVM_TYPES[t.name], e.vector_type(t), e.vector(index)
     bits = e.value(f"zext i{e.width} {e.mask_bits(e.mask)} to i64")
     first = e.intrinsic("llvm.cttz.i64", "i64", f"i64 {bits}", "i1 false")
     lane = e.value(f"and i64 {first}, {e.width - 1}")
-    return e.chosen(e.mask, vt, wide, e.splat("i64", e.lane(vt, wide, lane)))
+    return widened(e, t, e.chosen(e.mask, vt, v, e.splat(lt, e.lane(vt, v, lane))))
 
 
 def place_vector(e: Lanes, op: Op) -> str:
@@ -153,8 +153,10 @@ def place_vector(e: Lanes, op: Op) -> str:
 
 def wide_index(e: Lanes, index: Op) -> str:
     """An index of all lanes as 64-bit integers."""
-    t: Scalar = index.type  # type: ignore[assignment]
-    v = e.vector(index)
+    return widened(e, index.type, e.vector(index))  # type: ignore[arg-type]
+
+
+def widened(e: Lanes, t: Scalar, v: str) -> str:
     if t.bits == 64:
         return v
     word = "sext" if t.kind == "i" else "zext"

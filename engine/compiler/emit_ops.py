@@ -50,6 +50,9 @@ class Emitter(Protocol):
     def remainder(self, t: Scalar, a: str, b: str) -> str:
         """What `quotient` leaves, with the sign of a."""
 
+    def saturated(self, source: Scalar, to: Scalar, v: str) -> str:
+        """A float as an integer, toward zero: the nearest one where it does not fit, 0 for NaN."""
+
 
 Entry = Callable[[Emitter, Scalar, list[str]], str]
 
@@ -296,8 +299,7 @@ def cast(e: Emitter, source: Scalar, to: Scalar, v: str) -> str:
     if source.is_float and to.is_float:
         return e.value(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {a} {v} to {b}")
     if source.is_float:
-        sign = "s" if to.kind == "i" else "u"
-        return e.intrinsic(f"llvm.fpto{sign}i.sat.{e.suffix(to)}.{e.suffix(source)}", b, f"{a} {v}")
+        return e.saturated(source, to, v)
     if to.is_float:
         return e.value(f"{'sitofp' if source.kind == 'i' else 'uitofp'} {a} {v} to {b}")
     if to.bits == source.bits:

@@ -263,6 +263,10 @@ class Thread:
     def remainder(self, t: Scalar, a: str, b: str) -> str:
         return self.value(f"{'urem' if t.kind == 'u' else 'srem'} {self.type(t)} {a}, {b}")
 
+    def saturated(self, source: Scalar, to: Scalar, v: str) -> str:
+        name = f"llvm.fpto{'s' if to.kind == 'i' else 'u'}i.sat.{self.suffix(to)}.{self.suffix(source)}"
+        return self.intrinsic(name, self.type(to), f"{self.type(source)} {v}")
+
     def label(self, name: str) -> str:
         self.labels += 1
         return f"{name}{self.labels}"

@@ -243,6 +243,10 @@ class Warp:
     def remainder(self, t: Scalar, a: str, b: str) -> str:
         return self.value(f"{'urem' if t.kind == 'u' else 'srem'} {self.type(t)} {a}, {b}")
 
+    def saturated(self, source: Scalar, to: Scalar, v: str) -> str:
+        name = f"llvm.fpto{'s' if to.kind == 'i' else 'u'}i.sat.{self.suffix(to)}.{self.suffix(source)}"
+        return self.intrinsic(name, self.type(to), f"{self.type(source)} {v}")
+
     # operands
 
     def cast_bits(self, value: str, source: Scalar, to: Scalar) -> str:

@@ -128,18 +128,21 @@ class Kernel:
         except CompileError as error:
             raise error.with_traceback(None) from None
 
-    def compile(self, arg_types: tuple[types.Type, ...], target: Any, dense: tuple[int, ...] = ()) -> Compiled:
+    def compile(self, arg_types: tuple[types.Type, ...], target: Any, dense: tuple[int, ...] = (),
+                shape: str = "") -> Compiled:  # fmt: skip
         """Machine code for these argument types on `target`; made once.
 
-        `dense` are the array parameters whose last dimension has no gaps; the code holds for such arrays only.
+        `dense` are the array parameters whose last dimension has no gaps; the code holds for such arrays only. `shape`
+        overrides what the kernel asks for.
         """
-        key = (arg_types, target.key, config.cache_key(), dense)
+        key = (arg_types, target.key, config.cache_key(), dense, shape)
         with self._lock:
-            found = self.instances.get(key)
+            found = self.instances.pop(key, None)
             if found is None:
-                options = Options.from_config(dense, self.shape, GpuOptions.of_kernel(self.options))
+                options = Options.from_config(dense, shape or self.shape, GpuOptions.of_kernel(self.options))
                 found = self._recalled(arg_types, target, options) or self._made(arg_types, target, options)
-                self.instances[key] = watched(found, target)
+                found = watched(found, target)
+            self.instances[key] = found  # at the end: `stages` are those of the last one
             return found
 
     def _recalled(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled | None:
@@ -182,7 +185,8 @@ class Kernel:
                     f"kernel '{self.name}' is generic: launch it first, its types come from the arguments"
                 )
             return self._looked_at()
-        return next(reversed(self.instances.values())).stages
+        with self._lock:
+            return next(reversed(self.instances.values())).stages
 
     def with_ptx(self, text: str) -> Kernel:
         """This kernel with `text` in place of the PTX that the compiler makes; it is launched as any other, on a GPU.
@@ -220,10 +224,11 @@ def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: s
     """Decorator: makes a Python function launchable over a grid of threads.
 
     Every parameter needs a type annotation; `Any` takes the type of the argument. shape: the form of CPU code,
-    "lanes" (a vector of threads at a time), "thread" (one after the other) or "auto" (what the cost model expects to be
-    faster); results do not depend on it. module: a name under which it is loaded and listed. Of Warp's options, which
-    all are accepted (`OPTIONS`), launch_bounds=threads or (threads, blocks of an SM), grid_stride and lineinfo count on
-    a GPU, and so does max_registers. Raises TypeError for an option that does not exist.
+    "lanes" (a vector of threads at a time), "thread" (one after the other), "auto" (what the cost model expects to be
+    faster) or "timed" (what turns out to be faster in the first launches); results do not depend on it. module: a name
+    under which it is loaded and listed. Of Warp's options, which all are accepted (`OPTIONS`), launch_bounds=threads or
+    (threads, blocks of an SM), grid_stride and lineinfo count on a GPU, and so does max_registers. Raises TypeError for
+    an option that does not exist.
     """
     if shape not in SHAPES:
         raise ValueError(f"shape must be one of {', '.join(map(repr, SHAPES))}, got {shape!r}")

@@ -59,9 +59,15 @@ class Options:
     @classmethod
     def from_config(cls, dense: tuple[int, ...] = (), shape: str = "auto", gpu: GpuOptions | None = None) -> Options:
         """What `config` says, for a kernel that asks for `shape` and `gpu`."""
-        shape = config.shape if shape == "auto" else shape
+        wanted = wanted_shape(shape)
+        shape = "auto" if wanted == "timed" else wanted
         return cls(config.fma, config.opt_level, dense, shape, config.checked, config.verify_fp, config.lanes,
                    gpu or GpuOptions())  # fmt: skip
+
+
+def wanted_shape(shape: str) -> str:
+    """The shape for a kernel that asks for `shape`: "auto" leaves it to the configuration."""
+    return config.shape if shape == "auto" else shape
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,7 @@ class Compiled:
     address: int
     abi: ABI
     stages: Stages
+    shape: str  # "lanes" or "thread"
     times: dict[str, float] = field(default_factory=dict)  # seconds by stage; after a hit only "key" and "link"
     from_cache: bool = False
     checks: bool = False  # whether it has checks, and needs a fault record
@@ -159,6 +166,7 @@ class Stages(Mapping[str, Any]):
     def __init__(self, hir: Callable[[], Function], name: str, target: Target, options: Options):
         self._lower, self._name, self._target, self._options = hir, name, target, options
         self._known: dict[str, Any] = {}
+        self.measured: tuple[str, ...] = ()  # why this shape, where the clock said so
 
     def __getitem__(self, level: str) -> str:
         if level not in self.LEVELS:
@@ -343,7 +351,7 @@ def _from_cache(
     header, image = entry
     stages = Stages(hir, name, target, options)
     layout = _abi_from_json(header["slots"])
-    made = Compiled(name, key, header["symbol"], b"", 0, layout, stages, times, True, header["checks"])
+    made = Compiled(name, key, header["symbol"], b"", 0, layout, stages, header["shape"], times, True, header["checks"])
     return _loaded(made, image, target)
 
 
@@ -364,12 +372,15 @@ def _link(
     text = stages._known["llvm"] = stages.llvm(target)
     times["emit"] = time.perf_counter() - clock
     clock = time.perf_counter()
+    shape = stages.decision.shape
     image = target.emit(text, options.opt_level, vectors_for(stages.decision))
     times["llvm"] = time.perf_counter() - clock
     layout, checks = abi(mir), bool(sites(mir))
     if keep:
-        KernelCache().put(key, {"symbol": symbol, "slots": _abi_to_json(layout), "checks": checks}, image)
-    return _loaded(Compiled(mir.name, key, symbol, b"", 0, layout, stages, times, checks=checks), image, target)
+        header = {"symbol": symbol, "slots": _abi_to_json(layout), "shape": shape, "checks": checks}
+        KernelCache().put(key, header, image)
+    made = Compiled(mir.name, key, symbol, b"", 0, layout, stages, shape, times, checks=checks)
+    return _loaded(made, image, target)
 
 
 def _loaded(made: Compiled, image: bytes, target: Target) -> Compiled:

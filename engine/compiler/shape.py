@@ -16,7 +16,7 @@ from engine.compiler.ops import needs_block
 from engine.compiler.types import LocalArray, Pointer, Scalar
 from engine.compiler.uniform import MAX_STRIDE, VARYING, Uniformity
 
-SHAPES = ("auto", "lanes", "thread")
+SHAPES = ("auto", "lanes", "thread", "timed")
 GAIN = 1.25  # how much faster the lanes shape must look to be chosen
 TRIPS = 6.0  # guessed iterations of a loop
 TAKEN = 0.75  # guessed share of threads that want a branch which varies

@@ -12,6 +12,7 @@ from engine.compiler import types as T
 from engine.compiler.emit_ptx import Gpu
 from engine.compiler.emit_thread import STRUCTURE, emit
 from engine.compiler.ops import ELEMENTWISE, STRUCTURAL
+from engine.compiler.pipeline import Options
 from engine.compiler.scalarize import _HANDLERS
 from engine.compiler.simplify_rules import cast_constant
 from engine.errors import CompileError
@@ -108,16 +109,18 @@ def test_random_bits(seed: int, t: T.Scalar) -> None:
     check(t, columns)
 
 
+@pytest.mark.parametrize("lanes", [0, 4, 8, 16])
 @pytest.mark.parametrize("source", NUMBERS, ids=repr)
-def test_casts(source: T.Scalar) -> None:
+def test_casts(source: T.Scalar, lanes: int) -> None:
     values = edge_values(source)
+    values = np.resize(values, -(-len(values) // 16) * 16)  # so that vectors have all of them
     b = Builder(f"casts_{source}", ("x", T.Array(source)), *[(f"to_{t}", T.Array(t)) for t in NUMBERS])
     i = b.tid()
     x = b.load(b.params[0], i)
     for out, t in zip(b.params[1:], NUMBERS):
         b.store(out, i, b.cast(t, x))
     outs = [np.zeros(len(values), t.numpy) for t in NUMBERS]
-    run(b.fn, len(values), values, *outs)
+    run(b.fn, len(values), values, *outs, options=Options(shape="lanes" if lanes else "thread", lanes=lanes))
     for t, got in zip(NUMBERS, outs):
         want = [reference_cast(v, source, t) for v in values]
         assert_same_bits(f"cast to {t}", [values], got, np.array(want, t.numpy))

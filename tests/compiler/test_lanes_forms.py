@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import engine
 from engine.compiler import lang as k
@@ -248,3 +250,23 @@ def test_the_user_and_the_cost_model_choose():
     assert "shape thread" in report and "lane by lane" in report
     with pytest.raises(ValueError, match="'auto', 'lanes', 'thread'"):
         k.kernel(shape="warp")
+
+
+@given(seed=st.integers(0, 2**32 - 1), reach=st.integers(0, 40), spread=st.sampled_from([0, 3, 30, 200]))
+@settings(max_examples=25, deadline=None)
+def test_ranges_of_all_kinds(seed, reach, spread):
+    """Ranges of neighbours that agree, overlap, touch, lie apart, are empty or backwards; lanes that leave early."""
+    rng = np.random.default_rng(seed)
+    n, length = 67, 256
+    start = rng.integers(0, length - 45) + rng.integers(0, spread + 1, n)
+    start = np.clip(start, 0, length - 45).astype(np.int32)
+    end = np.where(rng.random(n) < 0.1, start - 2, start + rng.integers(0, reach + 1, n)).clip(0).astype(np.int32)
+    x = rng.normal(size=length).astype(np.float32) * (3.0 if seed % 2 else 1.0)
+    arrays = [engine.array(v, dtype=t, device="cpu") for v, t in ((start, int), (end, int), (x, float))]
+    results = []
+    for shape, lanes in (("thread", 0), ("lanes", 4), ("lanes", 8), ("lanes", 16)):
+        with config.scope(shape=shape, lanes=lanes):
+            out = engine.full(n, -1.0, dtype=float, device="cpu")
+            engine.launch(ranges, n, [*arrays, out], device="cpu")
+            results.append(out.numpy().tobytes())
+    assert len(set(results)) == 1

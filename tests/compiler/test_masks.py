@@ -90,7 +90,7 @@ def test_eight_comparisons_become_one():
         out[i] = engine.bit_mask(engine.less(lower[i] * at, upper[i]))
 
     assert overlaps.stages.decision.straight
-    module, _ = host_target().optimized(overlaps.stages["llvm"], straight=True)
+    module, _ = host_target().optimized(overlaps.stages["llvm"], vectors="all")
     assert "fcmp olt <8 x float>" in str(module)
     assert "each thread works on several things at once" in engine.debug.explain(overlaps)
 

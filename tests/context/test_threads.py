@@ -33,11 +33,11 @@ def mark(out: k.array(dtype=int)):
 @pytest.fixture
 def own_pool(monkeypatch):
     """A pool that has no OpenMP runtime, in the place of the process's own."""
-    from engine.context import device_cpu
+    from engine.context import program_cpu
 
     pool = WorkerPool()
     pool._searched = True
-    monkeypatch.setattr(device_cpu, "pool", pool)
+    monkeypatch.setattr(program_cpu, "pool", pool)
     return pool
 
 

@@ -20,6 +20,7 @@ TWO_OVER_PI = vector(length=19, dtype=uint64)(
 
 LIMIT_F32 = 32768.0  # x * 2/pi then rounds to the right whole number within 0.002
 LIMIT_F64 = 1048576.0
+PI_0, PI_1, PI_2 = 3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14
 HALF_PI = 1.5707963267948966
 HALF_PI_LOW = 6.123233995736766e-17
 
@@ -46,8 +47,9 @@ def reduce_f32(x: float32):
 
 
 @library_function
-def reduce_huge_f32(x: float32):
-    bits = bitcast(absolute(x), uint32)
+def turns_f32(size: float32):
+    """size * 2/pi modulo 4 in units of 2**-62, for size > LIMIT_F32: 2**64 are a full turn."""
+    bits = bitcast(size, uint32)
     mantissa = uint64((bits & 0x7FFFFF) | 0x800000) << 8  # 32 bits, the highest set
     start = int32(bits >> 23) - 128  # first bit of TWO_OVER_PI whose product is not a multiple of a full turn
     first = start < 64
@@ -57,8 +59,12 @@ def reduce_huge_f32(x: float32):
     shift = uint64(start & 63)
     word0 = (a << shift) | ((b >> 1) >> (63 - shift))
     word1 = (b << shift) | ((c >> 1) >> (63 - shift))
-    # x * 2/pi modulo 4, in units of 2**-62
-    turns = ((mantissa * word0) << 32) + mantissa * (word1 >> 32) + ((mantissa * (word1 & 0xFFFFFFFF)) >> 32)
+    return ((mantissa * word0) << 32) + mantissa * (word1 >> 32) + ((mantissa * (word1 & 0xFFFFFFFF)) >> 32)
+
+
+@library_function
+def reduce_huge_f32(x: float32):
+    turns = turns_f32(absolute(x))
     quadrant = int32((turns + 0x2000000000000000) >> 62)
     angle = float64(bitcast(turns << 2, int64)) * 8.515303950216386e-20  # pi/2 * 2**-64
     hi = float32(angle)
@@ -68,6 +74,49 @@ def reduce_huge_f32(x: float32):
     if absolute(x) > 3.4028234663852886e38:
         hi = x - x  # infinity has no angle
     return hi, lo, quadrant
+
+
+# Sine and cosine in float32 need no more than the nearest multiple of half a turn: (r, sign) with sin(size) = ± sin(r),
+# minus where the highest bit of `sign` is set. Added to MAGIC, a number is rounded to a whole one in the lowest bits.
+
+MAGIC = 12582912.0
+QUARTER = 0x4000000000000000  # of a turn, in units of `turns_f32`
+
+
+@library_function
+def sign_bit(x: float32):
+    return bitcast(x, uint32) & 0x80000000
+
+
+@library_function
+def without_half_turns(size: float32, n: float32):
+    """size - n pi for n up to 2**14 with at most one binary digit: pi in three parts, the first product is exact."""
+    a = fma(n, -PI_0, size)
+    return fma(n, -PI_2, fma(n, -PI_1, a))
+
+
+@library_function
+def half_turn_f32(size: float32):
+    """For 0 <= size <= LIMIT_F32."""
+    t = fma(size, 0.31830987334251404, MAGIC)
+    return without_half_turns(size, t - MAGIC), bitcast(t, uint32) << 31
+
+
+@library_function
+def quarter_and_half_turn_f32(size: float32):
+    """The same of size + pi/2, for the cosine."""
+    t = fma(size, 0.31830987334251404, 0.5) + MAGIC
+    return without_half_turns(size, (t - MAGIC) - 0.5), bitcast(t, uint32) << 31
+
+
+@library_function
+def half_turn_of(turns: uint64, size: float32):
+    """The same of an angle in units of `turns_f32`; NaN where `size` is infinite."""
+    sign = uint32((turns + QUARTER) >> 63) << 31
+    r = float32(float64(bitcast(turns << 1, int64)) * 1.7030607900432772e-19)  # pi * 2**-64
+    if size > 3.4028234663852886e38:
+        r = size - size
+    return r, sign
 
 
 @library_function

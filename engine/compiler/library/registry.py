@@ -90,7 +90,9 @@ class Builtin:
     def __call__(self, *args: Any, **named: Any) -> Any:
         args, named = bind(self, args, named)
         arguments = tuple(type_of(a) for a in args)
-        found = self.resolve(arguments, named) or self.resolve(as_floats(arguments), named)
+        found = self.resolve(arguments, named)
+        if found is None and (found := self.resolve(as_floats(arguments), named)):
+            args, named = tuple(map(_real, args)), {name: _real(a) for name, a in named.items()}
         if found is None and any(_half(a) is not None for a in arguments):
             return self._in_float32(args, named, next(h for h in map(_half, arguments) if h is not None))
         if found is None:
@@ -141,6 +143,12 @@ def bind(builtin: Builtin, args: tuple[Any, ...], named: dict[str, Any]) -> tupl
 def as_floats(arguments: tuple[Type, ...]) -> tuple[Type, ...]:
     """Python scope is lenient: `sin(1)` means `sin(1.0)`."""
     return tuple(types.float32 if a == types.int32 else a for a in arguments)
+
+
+def _real(value: Any) -> Any:
+    if type_of(value) != types.int32:
+        return value
+    return np.float32(value) if isinstance(value, np.generic) else float(value)
 
 
 def library_function(function: Implementation) -> LibraryFunction:

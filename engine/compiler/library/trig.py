@@ -1,10 +1,63 @@
 """Sine, cosine and tangent in float32 and float64: reduction to a quarter turn, then minimax polynomials."""
 
 from engine.compiler.library.extended import quotient
-from engine.compiler.library.primitives import fma, select
-from engine.compiler.library.reduction import reduce_f32, reduce_f64
+from engine.compiler.library.primitives import absolute, bitcast, fma, select
+from engine.compiler.library.reduction import (
+    LIMIT_F32,
+    QUARTER,
+    half_turn_f32,
+    half_turn_of,
+    quarter_and_half_turn_f32,
+    reduce_f32,
+    reduce_f64,
+    sign_bit,
+    turns_f32,
+)
 from engine.compiler.library.registry import builtin, library_function
-from engine.compiler.types import float32, float64, int32
+from engine.compiler.types import float32, float64, int32, uint32
+
+
+@library_function
+def sine_of_half_turn(r: float32, sign: uint32):
+    """sin(r) for |r| a little above pi/2 at most, with `sign` (its highest bit) applied."""
+    z = r * r
+    p = fma(z, 2.605109102660208e-06, -0.00019809469813480973)
+    p = fma(p, z, 0.00833306647837162)
+    p = fma(p, z, -0.16666659712791443)
+    return bitcast(bitcast(fma(r * z, p, r), uint32) ^ sign, float32)
+
+
+@builtin("sin")
+def sin_f32(x: float32):
+    """Sine of an angle in radians."""
+    size = absolute(x)
+    r, sign = half_turn_f32(size)
+    if size > LIMIT_F32:
+        r, sign = half_turn_of(turns_f32(size), size)
+    return sine_of_half_turn(r, sign ^ sign_bit(x))
+
+
+@builtin("cos")
+def cos_f32(x: float32):
+    """Cosine of an angle in radians."""
+    size = absolute(x)
+    r, sign = quarter_and_half_turn_f32(size)
+    if size > LIMIT_F32:
+        r, sign = half_turn_of(turns_f32(size) + QUARTER, size)
+    return sine_of_half_turn(r, sign)
+
+
+@builtin("sincos")
+def sincos_f32(x: float32):
+    """(sin x, cos x) with one reduction."""
+    size = absolute(x)
+    r, sign = half_turn_f32(size)
+    q, other = quarter_and_half_turn_f32(size)
+    if size > LIMIT_F32:
+        turns = turns_f32(size)
+        r, sign = half_turn_of(turns, size)
+        q, other = half_turn_of(turns + QUARTER, size)
+    return sine_of_half_turn(r, sign ^ sign_bit(x)), sine_of_half_turn(q, other)
 
 
 @library_function
@@ -71,15 +124,6 @@ def tangent(x, s, s_low, c, c_low, quadrant: int32):
 
 
 @builtin("sincos")
-def sincos_f32(x: float32):
-    """(sin x, cos x) with one reduction."""
-    hi, lo, quadrant = reduce_f32(x)
-    s, s_low = sine_f32(hi, lo)
-    c, c_low = cosine_f32(hi, lo)
-    return sine_and_cosine(x, s, s_low, c, c_low, quadrant)
-
-
-@builtin("sincos")
 def sincos_f64(x: float64):
     hi, lo, quadrant = reduce_f64(x)
     s, s_low = sine_f64(hi, lo)
@@ -88,23 +132,9 @@ def sincos_f64(x: float64):
 
 
 @builtin("sin")
-def sin_f32(x: float32):
-    """Sine of an angle in radians."""
-    sine, _ = sincos_f32(x)
-    return sine
-
-
-@builtin("sin")
 def sin_f64(x: float64):
     sine, _ = sincos_f64(x)
     return sine
-
-
-@builtin("cos")
-def cos_f32(x: float32):
-    """Cosine of an angle in radians."""
-    _, cosine = sincos_f32(x)
-    return cosine
 
 
 @builtin("cos")
