@@ -131,6 +131,10 @@ _FUNCTIONS |= dict.fromkeys(
 )  # fmt: skip
 _FUNCTIONS |= dict.fromkeys(("register_ir_pass", "unregister_ir_pass"), "engine.compiler.pipeline")
 _FUNCTIONS["build"] = "engine.compiler.build"
+_FUNCTIONS |= dict.fromkeys(
+    ("HashGrid", "HashGridQuery", "hash_grid_point_id", "hash_grid_query", "hash_grid_query_next"),
+    "engine.kernels.hash_grid",
+)
 
 __all__ = [
     "CaptureError", "Graph", "ScopedCapture", "capture_begin", "capture_debug_dot_print", "capture_end", "capture_if",
