@@ -1,4 +1,4 @@
-"""Algorithms on arrays under Warp's names: scan, sum, inner product, cast, sort, run-length encoding; a scoped timer.
+"""Algorithms on arrays, under Warp's names where it has them: scans, sums, sorts, runs, histograms; a scoped timer.
 
 The arguments are checked here; the work is done by `engine.kernels`. Results do not depend on the number of threads.
 """
@@ -12,19 +12,24 @@ import time
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from engine.compiler import types
 from engine.compiler.values import transformation
-from engine.context import array, copy, empty, get_devices, map
+from engine.context import array, copy, empty, get_devices, map, recording
 from engine.context.dtypes import resolve
 from engine.errors import ArgumentError
+from engine.kernels import histogram as histograms
 from engine.kernels import reduce, scan, segments, sort
 
 __all__ = [
-    "ScopedTimer", "array_cast", "array_inner", "array_scan", "array_sum", "map", "radix_sort_pairs",
-    "runlength_encode", "segmented_sort_pairs", "transform_expand",
+    "ScopedTimer", "array_cast", "array_inner", "array_scan", "array_sum", "compact", "histogram", "map",
+    "radix_sort_keys", "radix_sort_pairs", "runlength_encode", "segmented_reduce", "segmented_sort_pairs",
+    "transform_expand",
 ]  # fmt: skip
 
 _SCANNED = (types.int32, types.int64, types.uint32, types.uint64, types.float32, types.float64)
+_COUNTED = (types.int32, types.uint32, types.float32, types.float64)
 _KEYS = (types.int32, types.uint32, types.float32, types.int64, types.uint64, types.float64)
 
 
@@ -173,9 +178,10 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
 def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
     """Sort the first `count` keys ascending, in place, and move the values along; equal keys keep their order.
 
-    keys: 32- or 64-bit integers or floats. values: any type of 4 or 8 bytes. Bits begin_bit … end_bit − 1 of the keys
-    decide (of the bit pattern in which negative numbers come first). As in Warp, both arrays hold at least 2 · count
-    elements; the second half stays as it is. Raises ArgumentError for unfit arrays or bits.
+    keys: 32- or 64-bit integers or floats; −0 equals 0, and NaN come last. values: any type of 4 or 8 bytes. Bits
+    begin_bit … end_bit − 1 of the keys decide (of the bit pattern in which negative numbers come first). As in Warp,
+    both arrays hold at least 2 · count elements; the second half stays as it is. Raises ArgumentError for unfit arrays
+    or bits.
     """
     _require(keys.device is values.device, "Keys and values array storage devices do not match "
              f"({keys.device.name} vs {values.device.name})")  # fmt: skip
@@ -190,16 +196,27 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
              "Keys and values array storage must be large enough to contain 2*count elements")  # fmt: skip
     wide = types.memory_layout(values.element)[1] in (4, 8)
     _require(keys.element in _KEYS and wide, f"Unsupported keys and values data types: {kinds}")
+    _sort(_line(keys), _line(values), count, begin_bit, end_bit)
+
+
+def radix_sort_keys(keys: array, count: int | None = None, begin_bit: int = 0, end_bit: int | None = None) -> None:
+    """Sort the first `count` keys (all of them) ascending, in place, as `radix_sort_pairs` does; no more storage.
+
+    Raises ArgumentError for a type that cannot be sorted, arrays with gaps, and unfit counts or bits.
+    """
+    count = keys.size if count is None else operator.index(count)
+    _require(keys.element in _KEYS, f"Unsupported data type: {keys.element!r}")
+    _require(keys.is_contiguous, "radix_sort_keys() requires a contiguous array")
+    _require(0 <= count <= keys.size, f"count {count} is not one of 0 … {keys.size}")
+    _sort(_line(keys), None, count, begin_bit, end_bit)
+
+
+def _sort(keys: array, values: array | None, count: int, begin_bit: int, end_bit: int | None) -> None:
     bits = _scalar(keys).bits
     end = bits if end_bit is None else end_bit
     _require(0 <= begin_bit <= end <= bits, f"Invalid radix sort bit range [{begin_bit}, {end}) for {bits}-bit keys")
-    keys, values = _line(keys), _line(values)
-    _reorder(keys, values, sort.order_of(keys, count, begin_bit, end), count)
-
-
-def _reorder(keys: array, values: array, order: array, n: int) -> None:
-    sort.reorder(keys, order, n)
-    sort.reorder(values, order, n)
+    moved = None if values is None else values.dtype
+    sort.RadixSort(count, keys.device, keys.dtype, moved).run(keys, values, count, end, begin_bit)
 
 
 def segmented_sort_pairs(keys: array, values: array, count: int, segment_start_indices: array,
@@ -208,7 +225,7 @@ def segmented_sort_pairs(keys: array, values: array, count: int, segment_start_i
 
     keys: int32 or float32, values: int32. Segments do not overlap; without `segment_end_indices` each ends where the
     next one begins, and the last start is the end only. Storage as for `radix_sort_pairs`. Raises ArgumentError for
-    unfit arrays and, on the cpu, for a segment that is not within 0 … count.
+    unfit arrays and for a segment that is not within 0 … count; in a graph, such a segment stays as it is.
     """
     if isinstance(count, bool) or not hasattr(count, "__index__"):
         raise TypeError(f"count must be an integer, got {count!r}")
@@ -233,10 +250,15 @@ def segmented_sort_pairs(keys: array, values: array, count: int, segment_start_i
     _require(supported, f"Unsupported data type: {keys.element!r}")
     _check_segments(starts, ends, count)
     if count and len(starts):
-        _reorder(keys, values, segments.order_of_segments(keys, count, starts, ends), count)
+        order = segments.order_of_segments(keys, count, starts, ends)
+        sort.reorder(keys, order, count)
+        sort.reorder(values, order, count)
 
 
 def _check_segments(starts: array, ends: array, count: int) -> None:
+    """Now, while the host may look; a graph leaves out bad segments."""
+    if recording.captures and recording.current() is not None:
+        return
     first, last = starts.numpy(), ends.numpy()
     bad = (first < 0) | (last > count) | (first > last)
     if bad.any():
@@ -270,6 +292,82 @@ def runlength_encode(values: array, run_values: array, run_lengths: array, run_c
     counter = empty(1, dtype=int, device=values.device) if run_count is None else run_count
     segments.encode_runs(_line(values), _line(run_values), _line(run_lengths), counter, n)
     return None if run_count is not None else int(counter.numpy()[0])
+
+
+def segmented_reduce(values: array, segment_start_indices: array, segment_end_indices: array | None = None,
+                     op: str = "sum", out: array | None = None) -> array:  # fmt: skip
+    """The sum, minimum or maximum (`op`: "sum", "min", "max") of each segment [start, end) of a 1-d array of numbers.
+
+    out: (segments,), made where it is not given. An empty segment sums to 0; its minimum and maximum are the largest
+    and the smallest number of the type. NaN do not count for minimum and maximum. Without `segment_end_indices` each
+    segment ends where the next one begins. A long segment is shared among threads; blocks of 2048 elements from its
+    start are added in ascending order, then their sums: the same bits everywhere. Raises ArgumentError for unfit arrays
+    and for a segment that is not within the array; in a graph, such a segment counts as empty.
+    """
+    starts, ends = segment_start_indices, segment_end_indices
+    _require(op in segments.OPERATIONS, f"op must be one of {', '.join(segments.OPERATIONS)}, got {op!r}")
+    _require(values.ndim == 1 and values.element in _KEYS, f"Unsupported data type: {values.element!r}")
+    for a in (starts, ends):
+        fits = a is None or (a.ndim == 1 and a.element == types.int32 and a.device is values.device)
+        _require(fits, "segment indices must be 1-d int32 arrays on the device of the values")
+    if ends is None:
+        starts, ends = starts[: max(len(starts) - 1, 0)], starts[1:]
+    _require(len(starts) == len(ends), "segment_start_indices and segment_end_indices must have the same size "
+             f"({len(starts)} vs {len(ends)})")  # fmt: skip
+    _check_segments(starts, ends, len(values))
+    n = len(starts)
+    result = empty(n, dtype=values.dtype, device=values.device) if out is None else out
+    fits = result.shape == (n,) and result.element == values.element and result.device is values.device
+    _require(fits, f"out must be an array of {n} {values.element!r} on the device of the values")
+    result.fill_(_nothing(values.element, op))
+    if n:
+        segments.reduce_segments(values, starts, ends, result, op)
+    return result
+
+
+def _nothing(scalar: Any, op: str) -> Any:
+    """What an operation makes of no elements."""
+    if op == "sum":
+        return 0
+    kind = np.dtype(scalar.name)
+    low, high = (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    return (high if op == "min" else low) if kind.kind == "f" else int(high if op == "min" else low)
+
+
+def compact(marks: array, positions: array, count: array | None = None) -> int | None:
+    """The positions of the int32 marks that are not 0, in ascending order.
+
+    positions: int32, as many elements as marks; those beyond the number found stay as they are. `count` (int32, 1)
+    receives the number, else it is returned. Raises ArgumentError for unfit arrays.
+    """
+    for name, a in (("marks", marks), ("positions", positions), ("count", count)):
+        fits = a is None or (a.ndim == 1 and a.element == types.int32 and a.device is marks.device)
+        _require(fits, f"{name} must be a 1-d int32 array on the device of the marks")
+    _require(len(positions) >= len(marks), f"positions must hold {len(marks)} elements, got {len(positions)}")
+    _require(count is None or len(count) > 0, "count must hold one element")
+    counter = empty(1, dtype=int, device=marks.device) if count is None else count
+    segments.compact(marks, positions, counter, len(marks))
+    return None if count is not None else int(counter.numpy()[0])
+
+
+def histogram(values: array, counts: array, low: float, high: float) -> array:
+    """Count values in bins of one width between `low` and `high`; gives `counts`.
+
+    values: int32, uint32, float32 or float64 of any shape. counts: int32 (bins,). Bins and edges are those of
+    numpy.histogram for float64: bin b holds edge b ≤ value < edge b + 1, the last one its upper edge, too. What lies
+    outside and NaN are not counted. Raises ArgumentError for unfit arrays and unless low < high, both finite.
+    """
+    _require(values.element in _COUNTED, f"Unsupported data type: {values.element!r}")
+    _require(counts.ndim == 1 and counts.element == types.int32 and counts.device is values.device and len(counts) > 0,
+             "counts must be a 1-d int32 array on the device of the values, of one bin at least")  # fmt: skip
+    low, high = float(low), float(high)
+    _require(-np.inf < low < high < np.inf, f"low must be less than high, both finite, got {low} and {high}")
+    edges = np.linspace(low, high, len(counts) + 1)
+    _require(np.isfinite(high - low) and (np.diff(edges) > 0).all(), f"{len(counts)} bins between {low} and {high} "
+             "are too narrow or too wide for float64")  # fmt: skip
+    line = _line(values)
+    histograms.histogram(line, counts, array(edges, dtype=types.float64, device=values.device), len(line))
+    return counts
 
 
 # --- timing -----------------------------------------------------------------------------------------------------------

@@ -104,6 +104,20 @@ def test_sort_by_some_bits(device):
             utils.radix_sort_pairs(keys, values, **{"count": 6, **options})
 
 
+def test_sort_of_keys_alone(device):
+    keys = engine.array([[3.0, float("nan"), -1.0], [0.0, -float("inf"), 2.0]], device=device)
+    utils.radix_sort_keys(keys)
+    np.testing.assert_array_equal(keys.numpy().ravel(), [-np.inf, -1, 0, 2, 3, np.nan])
+    part = engine.array([5, 4, 3, 2, 1], device=device)
+    utils.radix_sort_keys(part, 3)
+    assert part.list() == [3, 4, 5, 2, 1]
+    for message, a, count in (("Unsupported data type: int8", engine.zeros(3, dtype=engine.int8), None),
+                              ("count 6 is not one of 0 … 5", part, 6),
+                              ("contiguous array", part[::2], None)):  # fmt: skip
+        with pytest.raises(ArgumentError, match=message):
+            utils.radix_sort_keys(a, count)
+
+
 def test_segmented_sort(device):
     keys = engine.array([7, 2, 8, 4, 1, 6, 5, 3] + [0] * 8, device=device)
     values = engine.array(list(range(16)), device=device)

@@ -278,8 +278,7 @@ class BroadPhase:
         self.place = zeros(n + 1, dtype=int, device=self.device)
         self.place_scan = Scan(n, self.device)
         self.keys = empty(1, dtype=k.uint64, device=self.device)
-        self.key_values = empty(1, dtype=int, device=self.device)
-        self.key_sort = RadixSort(1, self.device)
+        self.key_sort = RadixSort(1, self.device, k.uint64, None)
         self.key_bits = max(1, (max(1, model.nshape) ** 2 - 1).bit_length())
 
     def _indices(self, mask: np.ndarray):
@@ -299,11 +298,10 @@ class BroadPhase:
         if count > len(self.keys):
             capacity = count + count // 2
             self.keys = empty(capacity, dtype=k.uint64, device=self.device)
-            self.key_values = zeros(capacity, dtype=int, device=self.device)
-            self.key_sort = RadixSort(capacity, self.device)
+            self.key_sort = RadixSort(capacity, self.device, k.uint64, None)
         if count > 0:
             self._visit(placed, write=1)
-            self.key_sort.run(self.keys, self.key_values, count, self.key_bits)
+            self.key_sort.run(self.keys, None, count, self.key_bits)
         return count
 
     def _build(self, contacts: Contacts, lower, upper) -> None:

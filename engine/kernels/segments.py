@@ -1,11 +1,52 @@
-"""Work on stretches of an array: run-length encoding, sorting each segment, picking out marked elements."""
+"""Work on stretches of an array: marked elements, runs of equal ones, sorting and reducing each segment by itself."""
 
 from typing import Any
 
 from engine.compiler import lang as k
-from engine.context import empty, launch
+from engine.context import copy, empty, indirect, launch
 from engine.kernels.scan import Scan
-from engine.kernels.sort import RadixSort, begin_order, gather, unsigned_like
+from engine.kernels.sort import RadixSort, gather, order_of
+
+BLOCK = 2048  # elements that one thread handles in ascending order
+
+# --- picking out ------------------------------------------------------------------------------------------------------
+
+
+@k.kernel
+def count_marked(marks: k.array(dtype=int), counts: k.array(dtype=int), n: int):
+    block = k.tid()
+    first = block * BLOCK
+    total = 0
+    for i in range(first, first + min(BLOCK, n - first)):
+        total += k.select(marks[i] != 0, 1, 0)
+    counts[block] = total
+
+
+@k.kernel
+def write_marked(marks: k.array(dtype=int), places: k.array(dtype=int), positions: k.array(dtype=int), n: int):
+    """places[block] counts the marked elements before the block."""
+    block = k.tid()
+    first = block * BLOCK
+    place, end = places[block], places[block + 1]
+    for i in range(first, first + min(BLOCK, n - first)):
+        # an element that is not marked is written, too, and then written over: a branch here would be guessed wrong
+        if place < end:
+            positions[place] = i
+        place += k.select(marks[i] != 0, 1, 0)
+
+
+def compact(marks, positions, count, n: int) -> None:
+    """The positions of the int32 marks[:n] that are not 0 in ascending order, and their number in count[0]."""
+    if n == 0:
+        count.zero_()
+        return
+    device, blocks = marks.device, -(-n // BLOCK)
+    places = empty(blocks + 1, dtype=int, device=device)
+    launch(count_marked, blocks, inputs=[marks, places, n], device=device)
+    Scan(blocks, device).run(places, places, blocks)
+    launch(write_marked, blocks, inputs=[marks, places, positions, n], device=device)
+    copy(count[:1], places[blocks:])
+
 
 # --- runs of equal values ---------------------------------------------------------------------------------------------
 
@@ -23,32 +64,15 @@ def mark_first(values: k.array(dtype=Any), marks: k.array(dtype=int)):
 
 @k.kernel
 def write_runs(
-    values: k.array(dtype=Any),
-    run_of: k.array(dtype=int),
-    run_values: k.array(dtype=Any),
-    starts: k.array(dtype=int),
-    run_count: k.array(dtype=int),
-    n: int,
-):
-    """run_of counts the runs up to and with each element."""
-    i = k.tid()
-    run = run_of[i]
-    before = 0
-    if i > 0:
-        before = run_of[i - 1]
-    if run > before:
-        run_values[run - 1] = values[i]
-        starts[run - 1] = i
-    if i == n - 1:
-        run_count[0] = run
-        starts[run] = n
-
-
-@k.kernel
-def write_lengths(starts: k.array(dtype=int), run_count: k.array(dtype=int), lengths: k.array(dtype=int)):
+    values: k.array(dtype=Any), starts: k.array(dtype=int), run_count: k.array(dtype=int),
+    run_values: k.array(dtype=Any), lengths: k.array(dtype=int), n: int,
+):  # fmt: skip
     run = k.tid()
-    if run < run_count[0]:
-        lengths[run] = starts[run + 1] - starts[run]
+    first, end = starts[run], n
+    if run + 1 < run_count[0]:
+        end = starts[run + 1]
+    run_values[run] = values[first]
+    lengths[run] = end - first
 
 
 def encode_runs(values, run_values, run_lengths, run_count, n: int) -> None:
@@ -56,15 +80,12 @@ def encode_runs(values, run_values, run_lengths, run_count, n: int) -> None:
 
     The outputs hold n elements, `run_count` (int32) one.
     """
-    if n == 0:
-        run_count.zero_()
-        return
     device = values.device
-    run_of, starts = empty(n, dtype=int, device=device), empty(n + 1, dtype=int, device=device)
-    launch(mark_first, n, inputs=[values, run_of], device=device)
-    Scan(n, device).run(run_of, run_of, n, inclusive=True)
-    launch(write_runs, n, inputs=[values, run_of, run_values, starts, run_count, n], device=device)
-    launch(write_lengths, n, inputs=[starts, run_count, run_lengths], device=device)
+    marks, starts = (empty(n, dtype=int, device=device) for _ in range(2))
+    launch(mark_first, n, inputs=[values, marks], device=device)
+    compact(marks, starts, run_count, n)
+    launch(write_runs, indirect(run_count, n), device=device,
+           inputs=[values, starts, run_count, run_values, run_lengths, n])  # fmt: skip
 
 
 # --- sorting within segments ------------------------------------------------------------------------------------------
@@ -91,10 +112,7 @@ def order_of_segments(keys, n: int, starts, ends):
 
     Segments do not overlap. Two stable sorts: by key, then by group; an element in no segment is a group of its own.
     """
-    device, kind = keys.device, unsigned_like(keys.dtype)
-    stand_ins, order = empty(n, dtype=kind, device=device), empty(n, dtype=int, device=device)
-    launch(begin_order, n, inputs=[keys, stand_ins, order], device=device)
-    RadixSort(n, device, kind).run(stand_ins, order, n, 64 if kind is k.uint64 else 32)
+    device, order = keys.device, order_of(keys, n)
     groups, sorted_groups = (empty(n, dtype=k.uint32, device=device) for _ in range(2))
     launch(each_alone, n, inputs=[groups], device=device)
     launch(name_groups, len(starts), inputs=[starts, ends, groups, n], device=device)
@@ -103,27 +121,97 @@ def order_of_segments(keys, n: int, starts, ends):
     return order
 
 
-# --- picking out ------------------------------------------------------------------------------------------------------
+# --- reducing each segment --------------------------------------------------------------------------------------------
+# A segment is cut into pieces of BLOCK elements from its start; each piece is combined in ascending order, then
+# the pieces of the segment. So one long segment occupies as many threads as many short ones, and the order is fixed.
+
+OPERATIONS = ("sum", "min", "max")
+
+
+@k.func
+def combined(operation: int, a: Any, b: Any):
+    """What an operation, by its place in OPERATIONS, makes of two values."""
+    result = a + b
+    if operation == 1:
+        result = k.min(a, b)
+    elif operation == 2:
+        result = k.max(a, b)
+    return result
+
+
+@k.func
+def reduced_range(values: k.array(dtype=Any), first: int, last: int, operation: int):
+    """values[first] … values[last - 1] combined; there is at least one."""
+    total = values[first]
+    for i in range(first + 1, last):
+        total = combined(operation, total, values[i])
+    return total
 
 
 @k.kernel
-def write_marked(places: k.array(dtype=int), positions: k.array(dtype=int), count: k.array(dtype=int), n: int):
-    """places counts the marked elements up to and with each one."""
-    i = k.tid()
-    before = 0
-    if i > 0:
-        before = places[i - 1]
-    if places[i] > before:
-        positions[before] = i
-    if i == n - 1:
-        count[0] = places[i]
+def count_pieces(starts: k.array(dtype=int), ends: k.array(dtype=int), pieces: k.array(dtype=int), n: int):
+    """Segments that are not within n elements have none."""
+    s = k.tid()
+    first, last = starts[s], ends[s]
+    if first < 0 or last > n or first >= last:
+        last = first
+    pieces[s] = (last - first) // BLOCK + k.select((last - first) % BLOCK > 0, 1, 0)
 
 
-def compact(marks, positions, count, n: int) -> None:
-    """The positions of the ones among the int32 marks[:n] (0 or 1) in ascending order, and their number in count[0]."""
-    if n == 0:
-        count.zero_()
-        return
-    places = empty(n, dtype=int, device=marks.device)
-    Scan(n, marks.device).run(marks, places, n, inclusive=True)
-    launch(write_marked, n, inputs=[places, positions, count, n], device=marks.device)
+@k.kernel
+def reduce_pieces(
+    values: k.array(dtype=Any), starts: k.array(dtype=int), ends: k.array(dtype=int), pieces: k.array(dtype=int),
+    partials: k.array(dtype=Any), segments: int, operation: int,
+):  # fmt: skip
+    """pieces[s] is the number of pieces of the segments before s."""
+    piece = k.tid()
+    low, high = 0, segments  # the last segment that begins at or before this piece is in low … high − 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if pieces[middle] <= piece:
+            low = middle
+        else:
+            high = middle
+    first = starts[low] + (piece - pieces[low]) * BLOCK
+    partials[piece] = reduced_range(values, first, first + min(BLOCK, ends[low] - first), operation)
+
+
+@k.func
+def piece_of(values: k.array(dtype=Any), start: int, end: int, number: int, partials: k.array(dtype=Any), piece: int,
+             operation: int, capacity: int):  # fmt: skip
+    """A piece of a segment: that of `reduce_pieces`, where there was room for it; segments that overlap have more."""
+    at = piece + number
+    total = partials[k.min(at, capacity - 1)]
+    if at >= capacity:
+        first = start + number * BLOCK
+        total = reduced_range(values, first, first + min(BLOCK, end - first), operation)
+    return total
+
+
+@k.kernel
+def join_pieces(
+    values: k.array(dtype=Any), starts: k.array(dtype=int), ends: k.array(dtype=int), pieces: k.array(dtype=int),
+    partials: k.array(dtype=Any), out: k.array(dtype=Any), operation: int, capacity: int,
+):  # fmt: skip
+    s = k.tid()
+    piece, last = pieces[s], pieces[s + 1]
+    if piece < last:
+        total = piece_of(values, starts[s], ends[s], 0, partials, piece, operation, capacity)
+        for other in range(1, last - piece):
+            more = piece_of(values, starts[s], ends[s], other, partials, piece, operation, capacity)
+            total = combined(operation, total, more)
+        out[s] = total
+
+
+def reduce_segments(values, starts, ends, out, operation: str) -> None:
+    """out[s] = sum, min or max of values[starts[s]:ends[s]]; out[s] stays where that is empty or not in the array."""
+    device, segments = values.device, len(starts)
+    capacity = len(values) // BLOCK + segments  # enough for segments that do not overlap
+    code = OPERATIONS.index(operation)
+    pieces = empty(segments + 1, dtype=int, device=device)
+    partials = empty(capacity, dtype=values.dtype, device=device)
+    launch(count_pieces, segments, inputs=[starts, ends, pieces, len(values)], device=device)
+    Scan(segments, device).run(pieces, pieces, segments)
+    given = [values, starts, ends, pieces, partials]
+    launch(reduce_pieces, indirect(pieces[segments:], capacity), inputs=[*given, segments, code], device=device)
+    launch(join_pieces, segments, inputs=[*given, out, code, capacity], device=device)

@@ -55,6 +55,16 @@ def launch_generic_kernels() -> None:
         engine.utils.array_inner(numbers, numbers)
         keys = engine.array(np.arange(32, dtype=np.int32))
         engine.utils.radix_sort_pairs(keys, engine.array(np.arange(32, dtype=np.int32)), 16)
+        engine.utils.radix_sort_keys(keys)
+        engine.utils.segmented_sort_pairs(keys, engine.zeros(32, dtype=int), 16, engine.array([0, 16]))
+        engine.utils.segmented_reduce(numbers, engine.array([0, 16]))
+        engine.utils.histogram(numbers, counts, 0.0, 1.0)
         engine.utils.runlength_encode(counts, engine.zeros(16, dtype=int), engine.zeros(16, dtype=int), found)
+        engine.HashGrid(2, 2, 2).build(engine.zeros(4, dtype=engine.vec3), 1.0)
+        with engine.ScopedCapture():  # copies and fills with gaps are kernels there
+            for ndim in range(1, 5):
+                box = engine.zeros((4,) * ndim)
+                engine.copy(box[(slice(0, 4, 2),) * ndim], box[(slice(1, 4, 2),) * ndim])
+            numbers[::2].fill_(1.0)
         for optimizer in (engine.optim.Adam([numbers]), engine.optim.SGD([numbers])):
             optimizer.step([engine.ones(16, dtype=float)])

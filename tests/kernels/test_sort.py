@@ -1,4 +1,4 @@
-"""Radix sort against NumPy's stable sort: sizes around the block, equal keys, key widths, any number of threads."""
+"""Radix sort against NumPy's stable sort: sizes around the block, equal keys, all types, any number of threads."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine.compiler import lang as k
 from engine.config import config
-from engine.context import array
+from engine.context import array, full
 from engine.kernels.sort import BLOCK, RadixSort, radix_sort_pairs
 
 
@@ -63,3 +63,41 @@ def test_sort_of_any_keys(keys):
     got_keys, got_values = sorted_on_device(keys, np.arange(len(keys), dtype=np.int32), 64, "cpu")
     assert np.array_equal(got_keys, np.sort(keys))
     assert np.array_equal(got_values, np.argsort(keys, kind="stable"))
+
+
+KEYS = [k.int32, k.uint32, k.float32, k.int64, k.uint64, k.float64]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(KEYS), st.sampled_from([None, *KEYS]), st.binary(max_size=400), st.integers(0, 3))
+def test_any_keys_and_values(dtype, kind, data, distinct):
+    """Keys of any bits, NaN of either sign among them, and more than once."""
+    keys = np.frombuffer(data[: len(data) // 8 * 8], dtype.name).repeat(1 + distinct)
+    n, order = len(keys), np.argsort(keys, kind="stable")
+    a = array(keys, dtype=dtype)
+    values = None if kind is None else array(np.arange(n), dtype=kind)
+    RadixSort(n, "cpu", dtype, kind).run(a, values, n)
+    assert a.numpy().tobytes() == keys[order].tobytes()
+    if values is not None:
+        np.testing.assert_array_equal(values.numpy(), order)
+
+
+@pytest.mark.parametrize("dtype", [k.uint32, k.float32, k.float64])
+def test_equal_keys_and_few_digits_stay_in_order(dtype, device):
+    n = 3 * BLOCK + 1
+    for keys in (np.full(n, 7), np.arange(n) % 2 * 256, -np.zeros(n) if dtype is not k.uint32 else np.zeros(n)):
+        a, order = array(keys, dtype=dtype, device=device), array(np.arange(n), dtype=int, device=device)
+        radix_sort_pairs(a, order)
+        np.testing.assert_array_equal(order.numpy(), np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize("n", [BLOCK * 256 - 1, BLOCK * 256 + 1])
+def test_blocks_grow_where_there_are_many(n, rng):
+    keys = rng.integers(0, 2**16, n).astype(np.uint32)
+    a = array(np.append(keys, np.uint32(0)), dtype=k.uint32)
+    room = RadixSort(n + 1, "cpu", k.uint32, None)
+    room.run(a, None, n, 16)
+    np.testing.assert_array_equal(a.numpy()[:n], np.sort(keys))
+    small = full(1000, 5, dtype=k.uint32)
+    room.run(small, None, 1000)  # fewer than the capacity
+    assert (small.numpy() == 5).all()
