@@ -496,6 +496,8 @@ def tanh(x: builtins.float) -> builtins.float:
     """Hyperbolic tangent."""
 @typing.overload
 def tanh(x: Any) -> Any: ...
+def tile(*args: Any, **named: Any) -> Any:
+    """tile(x, preserve_type=False): the values of the threads of a block as a tile. `tile[float, 8, 4]` is an annotation."""
 def unot(*args: Any, **named: Any) -> Any:
     """unot(…): the operator 'unot'."""
 class vec2(_Value):
@@ -856,6 +858,8 @@ class uint32(builtins.int):
     def __new__(cls, value: Any = ...) -> Self: ...
 class uint64(builtins.int):
     def __new__(cls, value: Any = ...) -> Self: ...
+def untile(*args: Any, **named: Any) -> Any:
+    """untile(t): this thread's element of a tile whose last dimension runs over the threads of the block."""
 class vec2ub(_Value):
     """vec2ub: a value of kernels and of Python."""
     x: builtins.int
@@ -1063,6 +1067,110 @@ def saturate(x: builtins.float) -> builtins.float:
     """x kept between 0 and 1."""
 @typing.overload
 def saturate(x: Any) -> Any: ...
+@typing.overload
+def tile_dot(a: builtins.int, b: builtins.int) -> Any:
+    """The sum of the products of all components of two tiles of one shape, as a tile of shape (1,)."""
+@typing.overload
+def tile_dot(a: builtins.float, b: builtins.float) -> Any: ...
+@typing.overload
+def tile_dot(a: builtins.bool, b: builtins.bool) -> Any: ...
+@typing.overload
+def tile_dot(a: vec2, b: vec2) -> Any: ...
+@typing.overload
+def tile_dot(a: vec3, b: vec3) -> Any: ...
+@typing.overload
+def tile_dot(a: vec4, b: vec4) -> Any: ...
+@typing.overload
+def tile_dot(a: quat, b: quat) -> Any: ...
+@typing.overload
+def tile_dot(a: mat22, b: mat22) -> Any: ...
+@typing.overload
+def tile_dot(a: mat33, b: mat33) -> Any: ...
+@typing.overload
+def tile_dot(a: mat44, b: mat44) -> Any: ...
+@typing.overload
+def tile_dot(a: transform, b: transform) -> Any: ...
+@typing.overload
+def tile_dot(a: Any, b: Any) -> Any: ...
+def tile_fft(*args: Any, **named: Any) -> Any:
+    """tile_fft(t): the Fourier transforms along the last dimension, in place; elements are (real, imaginary)."""
+def tile_map(*args: Any, **named: Any) -> Any:
+    """tile_map(f, a, b, …): f of the elements of tiles; arguments that are no tiles are the same for all."""
+@typing.overload
+def tile_max(a: builtins.int) -> Any:
+    """The largest element of a tile, as a tile of shape (1,)."""
+@typing.overload
+def tile_max(a: builtins.float) -> Any: ...
+@typing.overload
+def tile_max(a: builtins.bool) -> Any: ...
+@typing.overload
+def tile_max(a: vec2) -> Any: ...
+@typing.overload
+def tile_max(a: vec3) -> Any: ...
+@typing.overload
+def tile_max(a: vec4) -> Any: ...
+@typing.overload
+def tile_max(a: quat) -> Any: ...
+@typing.overload
+def tile_max(a: mat22) -> Any: ...
+@typing.overload
+def tile_max(a: mat33) -> Any: ...
+@typing.overload
+def tile_max(a: mat44) -> Any: ...
+@typing.overload
+def tile_max(a: transform) -> Any: ...
+@typing.overload
+def tile_max(a: Any) -> Any: ...
+@typing.overload
+def tile_min(a: builtins.int) -> Any:
+    """The smallest element of a tile, as a tile of shape (1,)."""
+@typing.overload
+def tile_min(a: builtins.float) -> Any: ...
+@typing.overload
+def tile_min(a: builtins.bool) -> Any: ...
+@typing.overload
+def tile_min(a: vec2) -> Any: ...
+@typing.overload
+def tile_min(a: vec3) -> Any: ...
+@typing.overload
+def tile_min(a: vec4) -> Any: ...
+@typing.overload
+def tile_min(a: quat) -> Any: ...
+@typing.overload
+def tile_min(a: mat22) -> Any: ...
+@typing.overload
+def tile_min(a: mat33) -> Any: ...
+@typing.overload
+def tile_min(a: mat44) -> Any: ...
+@typing.overload
+def tile_min(a: transform) -> Any: ...
+@typing.overload
+def tile_min(a: Any) -> Any: ...
+@typing.overload
+def tile_sum(a: builtins.int, axis: builtins.int) -> Any:
+    """The sum of the elements of a tile as a tile of shape (1,), or the sums along an axis."""
+@typing.overload
+def tile_sum(a: builtins.float, axis: builtins.float) -> Any: ...
+@typing.overload
+def tile_sum(a: builtins.bool, axis: builtins.bool) -> Any: ...
+@typing.overload
+def tile_sum(a: vec2, axis: vec2) -> Any: ...
+@typing.overload
+def tile_sum(a: vec3, axis: vec3) -> Any: ...
+@typing.overload
+def tile_sum(a: vec4, axis: vec4) -> Any: ...
+@typing.overload
+def tile_sum(a: quat, axis: quat) -> Any: ...
+@typing.overload
+def tile_sum(a: mat22, axis: mat22) -> Any: ...
+@typing.overload
+def tile_sum(a: mat33, axis: mat33) -> Any: ...
+@typing.overload
+def tile_sum(a: mat44, axis: mat44) -> Any: ...
+@typing.overload
+def tile_sum(a: transform, axis: transform) -> Any: ...
+@typing.overload
+def tile_sum(a: Any, axis: Any = ...) -> Any: ...
 def warp_all(*args: Any, **named: Any) -> Any:
     """warp_all(predicate): whether it holds for all threads of the warp."""
 def warp_any(*args: Any, **named: Any) -> Any:
@@ -1122,6 +1230,43 @@ def sync_warp(*args: Any, **named: Any) -> Any:
     """sync_warp(mask): waits for the threads of the warp, or those with a bit in the mask."""
 def thread_id(*args: Any, **named: Any) -> Any:
     """Index of this thread in its block, int32."""
+@typing.overload
+def tile_axpy(alpha: builtins.int, src: builtins.int, dest: builtins.int) -> None:
+    """dest += alpha src."""
+@typing.overload
+def tile_axpy(alpha: builtins.float, src: builtins.float, dest: builtins.float) -> None: ...
+@typing.overload
+def tile_axpy(alpha: builtins.bool, src: builtins.bool, dest: builtins.bool) -> None: ...
+@typing.overload
+def tile_axpy(alpha: vec2, src: vec2, dest: vec2) -> Any: ...
+@typing.overload
+def tile_axpy(alpha: vec3, src: vec3, dest: vec3) -> Any: ...
+@typing.overload
+def tile_axpy(alpha: vec4, src: vec4, dest: vec4) -> Any: ...
+@typing.overload
+def tile_axpy(alpha: quat, src: quat, dest: quat) -> None: ...
+@typing.overload
+def tile_axpy(alpha: mat22, src: mat22, dest: mat22) -> None: ...
+@typing.overload
+def tile_axpy(alpha: mat33, src: mat33, dest: mat33) -> None: ...
+@typing.overload
+def tile_axpy(alpha: mat44, src: mat44, dest: mat44) -> None: ...
+@typing.overload
+def tile_axpy(alpha: transform, src: transform, dest: transform) -> None: ...
+@typing.overload
+def tile_axpy(alpha: Any, src: Any, dest: Any) -> Any: ...
+def tile_full(*args: Any, **named: Any) -> Any:
+    """tile_full(shape, value, dtype=None): a tile of one value."""
+def tile_ifft(*args: Any, **named: Any) -> Any:
+    """tile_ifft(t): the inverse of tile_fft times the length, in place."""
+def tile_load(*args: Any, **named: Any) -> Any:
+    """tile_load(array, shape, offset=0): a part of an array; what lies outside of it is zero."""
+def tile_ones(*args: Any, **named: Any) -> Any:
+    """tile_ones(shape, dtype=float): a tile of ones."""
+def tile_sort(*args: Any, **named: Any) -> Any:
+    """tile_sort(keys, values=None): sorts in place; equal keys keep their order, NaN comes last."""
+def tile_view(*args: Any, **named: Any) -> Any:
+    """tile_view(t, offset, shape=None): a part of a tile, sharing its memory."""
 class transform(_Value):
     """transform: a value of kernels and of Python."""
     p: vec3
@@ -1217,6 +1362,18 @@ def smoothstep(a: builtins.float, b: builtins.float, x: builtins.float) -> built
     """0 below a, 1 above b, a cubic between."""
 @typing.overload
 def smoothstep(a: Any, b: Any, x: Any) -> Any: ...
+def tile_empty(*args: Any, **named: Any) -> Any:
+    """tile_empty(shape, dtype=float): a tile to be filled; it is zero until then."""
+def tile_randf(*args: Any, **named: Any) -> Any:
+    """tile_randf(shape, rng, min, max): random float32 from 0 to 1, or from min to max."""
+def tile_randi(*args: Any, **named: Any) -> Any:
+    """tile_randi(shape, rng, min, max): random int32; element i has the number that follows from the state rng + i."""
+def tile_stack(*args: Any, **named: Any) -> Any:
+    """tile_stack(capacity, dtype): a stack that the block shares; also an annotation."""
+def tile_store(*args: Any, **named: Any) -> Any:
+    """tile_store(array, t, offset=0): writes a tile to a part of an array; what lies outside of it is left out."""
+def tile_zeros(*args: Any, **named: Any) -> Any:
+    """tile_zeros(shape, dtype=float): a tile of zeros."""
 class transformd(_Value):
     """transformd: a value of kernels and of Python."""
     p: vec3
@@ -1292,6 +1449,89 @@ def spatial_dot(a: Any, b: Any) -> Any:
     """Power of a wrench and a twist."""
 def spatial_top(svec: Any) -> Any:
     """The first, linear half."""
+def tile_arange(*args: Any, **named: Any) -> Any:
+    """tile_arange(start, stop, step, dtype=None): start, start + step, … below stop."""
+@typing.overload
+def tile_argmax(a: builtins.int) -> Any:
+    """The position of the largest element, counted row by row: the first of equal ones. A tile of shape (1,)."""
+@typing.overload
+def tile_argmax(a: builtins.float) -> Any: ...
+@typing.overload
+def tile_argmax(a: builtins.bool) -> Any: ...
+@typing.overload
+def tile_argmax(a: vec2) -> Any: ...
+@typing.overload
+def tile_argmax(a: vec3) -> Any: ...
+@typing.overload
+def tile_argmax(a: vec4) -> Any: ...
+@typing.overload
+def tile_argmax(a: quat) -> Any: ...
+@typing.overload
+def tile_argmax(a: mat22) -> Any: ...
+@typing.overload
+def tile_argmax(a: mat33) -> Any: ...
+@typing.overload
+def tile_argmax(a: mat44) -> Any: ...
+@typing.overload
+def tile_argmax(a: transform) -> Any: ...
+@typing.overload
+def tile_argmax(a: Any) -> Any: ...
+@typing.overload
+def tile_argmin(a: builtins.int) -> Any:
+    """The position of the smallest element, counted row by row: the first of equal ones. A tile of shape (1,)."""
+@typing.overload
+def tile_argmin(a: builtins.float) -> Any: ...
+@typing.overload
+def tile_argmin(a: builtins.bool) -> Any: ...
+@typing.overload
+def tile_argmin(a: vec2) -> Any: ...
+@typing.overload
+def tile_argmin(a: vec3) -> Any: ...
+@typing.overload
+def tile_argmin(a: vec4) -> Any: ...
+@typing.overload
+def tile_argmin(a: quat) -> Any: ...
+@typing.overload
+def tile_argmin(a: mat22) -> Any: ...
+@typing.overload
+def tile_argmin(a: mat33) -> Any: ...
+@typing.overload
+def tile_argmin(a: mat44) -> Any: ...
+@typing.overload
+def tile_argmin(a: transform) -> Any: ...
+@typing.overload
+def tile_argmin(a: Any) -> Any: ...
+def tile_assign(*args: Any, **named: Any) -> Any:
+    """tile_assign(dst, src, offset=0): copies a tile into a part of another."""
+def tile_astype(*args: Any, **named: Any) -> Any:
+    """tile_astype(t, dtype): the elements converted."""
+def tile_matmul(*args: Any, **named: Any) -> Any:
+    """tile_matmul(a, b): the matrix product. tile_matmul(a, b, out, alpha=1, beta=1): out = alpha a b + beta out."""
+@typing.overload
+def tile_reduce(op: builtins.int, a: builtins.int, axis: builtins.int) -> Any:
+    """The elements of a tile combined by `op`, which must be associative: all of them, or along an axis."""
+@typing.overload
+def tile_reduce(op: builtins.float, a: builtins.float, axis: builtins.float) -> Any: ...
+@typing.overload
+def tile_reduce(op: builtins.bool, a: builtins.bool, axis: builtins.bool) -> Any: ...
+@typing.overload
+def tile_reduce(op: vec2, a: vec2, axis: vec2) -> Any: ...
+@typing.overload
+def tile_reduce(op: vec3, a: vec3, axis: vec3) -> Any: ...
+@typing.overload
+def tile_reduce(op: vec4, a: vec4, axis: vec4) -> Any: ...
+@typing.overload
+def tile_reduce(op: quat, a: quat, axis: quat) -> Any: ...
+@typing.overload
+def tile_reduce(op: mat22, a: mat22, axis: mat22) -> Any: ...
+@typing.overload
+def tile_reduce(op: mat33, a: mat33, axis: mat33) -> Any: ...
+@typing.overload
+def tile_reduce(op: mat44, a: mat44, axis: mat44) -> Any: ...
+@typing.overload
+def tile_reduce(op: transform, a: transform, axis: transform) -> Any: ...
+@typing.overload
+def tile_reduce(op: Any, a: Any, axis: Any = ...) -> Any: ...
 def warp_ballot(*args: Any, **named: Any) -> Any:
     """warp_ballot(predicate): a bit for each lane whose predicate holds, uint32."""
 @typing.overload
@@ -1306,6 +1546,12 @@ def sinc_and_cos(square: builtins.float) -> tuple[builtins.float, builtins.float
 def sinc_and_cos(square: Any) -> Any: ...
 def sync_threads(*args: Any, **named: Any) -> Any:
     """Waits for all threads of the block; what they wrote before can be read after it."""
+def tile_extract(*args: Any, **named: Any) -> Any:
+    """tile_extract(t, i, j, …): an element of a tile."""
+def tile_reshape(*args: Any, **named: Any) -> Any:
+    """tile_reshape(a, shape): the elements in another shape; one extent may be -1."""
+def tile_squeeze(*args: Any, **named: Any) -> Any:
+    """tile_squeeze(a, axis=None): the tile without its dimensions of extent 1."""
 @typing.overload
 def greater_equal(a: vec2, b: vec2) -> Any:
     """a >= b by component: a vector of truth values."""
@@ -1352,6 +1598,10 @@ def quat_to_euler(q: quat, i: builtins.int, j: builtins.int, k: builtins.int) ->
 def quat_to_euler(q: Any, i: Any, j: Any, k: Any) -> Any: ...
 def spatial_cross(a: Any, b: Any) -> Any:
     """Rate of change of the twist b fixed in a frame that moves with twist a (Featherstone 2008, 2.9)."""
+def tile_cholesky(*args: Any, **named: Any) -> Any:
+    """tile_cholesky(A, fill_mode): L with A = L Lᵀ of the lower triangle of A, or U with A = Uᵀ U of the upper one."""
+def tile_diag_add(*args: Any, **named: Any) -> Any:
+    """tile_diag_add(a, d): the matrix a plus the diagonal matrix of d."""
 @typing.overload
 def inverse_approx(m: mat22) -> mat22:
     """The inverse, as `inverse` gives it: Warp's divides less exactly where that is faster."""
@@ -1381,6 +1631,12 @@ class spatial_vector(_Value):
     y: builtins.float
     z: builtins.float
     w: builtins.float
+def tile_broadcast(*args: Any, **named: Any) -> Any:
+    """tile_broadcast(a, shape): the tile repeated along dimensions where it has one element, or which it lacks."""
+def tile_stack_pop(*args: Any, **named: Any) -> Any:
+    """tile_stack_pop(s): the value on top and its position; zero and -1 of an empty stack."""
+def tile_transpose(*args: Any, **named: Any) -> Any:
+    """tile_transpose(a): the transposed tile, sharing its memory."""
 def transformation(*args: Any, **named: Any) -> Any:
     """A rigid transform of a position and a quaternion."""
 @typing.overload
@@ -1423,6 +1679,10 @@ class spatial_vectorh(_Value):
     y: builtins.float
     z: builtins.float
     w: builtins.float
+def tile_atomic_add(*args: Any, **named: Any) -> Any:
+    """tile_atomic_add(array, t, offset=0): adds a tile to a part of an array atomically; gives the old elements."""
+def tile_stack_push(*args: Any, **named: Any) -> Any:
+    """tile_stack_push(s, value, has_value): puts a value on the stack; its position, or -1."""
 @typing.overload
 def transform_point(xform: transform, point: vec3) -> vec3:
     """The point rotated, then translated."""
@@ -1502,6 +1762,22 @@ def smooth_normalize(v: vec3, delta: builtins.float) -> vec3: ...
 def smooth_normalize(v: vec4, delta: builtins.float) -> vec4: ...
 @typing.overload
 def smooth_normalize(v: Any, delta: Any = ...) -> Any: ...
+def tile_add_inplace(*args: Any, **named: Any) -> Any:
+    """tile_add_inplace(t, i, j, …, value): t[i, j, …] += value."""
+def tile_from_thread(*args: Any, **named: Any) -> Any:
+    """tile_from_thread(shape, value, thread_idx): a tile filled with the value of one thread of the block."""
+def tile_lower_solve(*args: Any, **named: Any) -> Any:
+    """tile_lower_solve(L, y): x with L x = y, L lower triangular."""
+def tile_scatter_add(*args: Any, **named: Any) -> Any:
+    """tile_scatter_add(t, i, j, …, value, has_value): adds to one element if has_value."""
+def tile_stack_clear(*args: Any, **named: Any) -> Any:
+    """tile_stack_clear(s): empties the stack."""
+def tile_stack_count(*args: Any, **named: Any) -> Any:
+    """tile_stack_count(s): how many values the stack holds."""
+def tile_sub_inplace(*args: Any, **named: Any) -> Any:
+    """tile_sub_inplace(t, i, j, …, value): t[i, j, …] -= value."""
+def tile_upper_solve(*args: Any, **named: Any) -> Any:
+    """tile_upper_solve(U, z): x with U x = z, U upper triangular."""
 @typing.overload
 def transform_vector(xform: transform, vec: vec3) -> vec3:
     """The direction vec rotated."""
@@ -1524,6 +1800,8 @@ def norm_pseudo_huber(v: vec3, delta: builtins.float) -> builtins.float: ...
 def norm_pseudo_huber(v: vec4, delta: builtins.float) -> builtins.float: ...
 @typing.overload
 def norm_pseudo_huber(v: Any, delta: Any = ...) -> Any: ...
+def tile_load_indexed(*args: Any, **named: Any) -> Any:
+    """tile_load_indexed(a, indices, shape, offset, axis=0): tile_load with the indices of an axis from a tile."""
 @typing.overload
 def transform_compose(position: vec3, rotation: quat, scale: vec3) -> mat44:
     """The 4 × 4 matrix that scales along the axes, then rotates, then translates."""
@@ -1551,6 +1829,8 @@ def sample_unit_square(state: Any) -> Any:
     """A point uniform in the square of side 1 about the origin."""
 def spatial_cross_dual(a: Any, b: Any) -> Any:
     """Rate of change of the wrench b (force, torque) fixed in a frame that moves with twist a."""
+def tile_store_indexed(*args: Any, **named: Any) -> Any:
+    """tile_store_indexed(a, indices, t, offset, axis=0): tile_store with the indices of an axis from a tile."""
 @typing.overload
 def transform_identity(dtype: builtins.int) -> Any:
     """Neither translation nor rotation."""
@@ -1581,6 +1861,62 @@ def transform_multiply(a: transform, b: transform) -> transform:
     """The transform b, then a."""
 @typing.overload
 def transform_multiply(a: Any, b: Any) -> Any: ...
+def tile_bit_or_inplace(*args: Any, **named: Any) -> Any:
+    """tile_bit_or_inplace(t, i, j, …, value): t[i, j, …] |= value."""
+def tile_cholesky_solve(*args: Any, **named: Any) -> Any:
+    """tile_cholesky_solve(L, y, fill_mode): x with A x = y, given the Cholesky factor of A."""
+@typing.overload
+def tile_scan_exclusive(a: builtins.int) -> Any:
+    """At each position the sum of the elements before it."""
+@typing.overload
+def tile_scan_exclusive(a: builtins.float) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: builtins.bool) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: vec2) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: vec3) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: vec4) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: quat) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: mat22) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: mat33) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: mat44) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: transform) -> Any: ...
+@typing.overload
+def tile_scan_exclusive(a: Any) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: builtins.int) -> Any:
+    """At each position the sum of the elements up to and including it."""
+@typing.overload
+def tile_scan_inclusive(a: builtins.float) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: builtins.bool) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: vec2) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: vec3) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: vec4) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: quat) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: mat22) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: mat33) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: mat44) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: transform) -> Any: ...
+@typing.overload
+def tile_scan_inclusive(a: Any) -> Any: ...
+def tile_scatter_masked(*args: Any, **named: Any) -> Any:
+    """tile_scatter_masked(t, i, j, …, value, has_value): writes one element if has_value."""
 @typing.overload
 def transform_decompose(m: mat44) -> tuple[vec3, quat, vec3]:
     """(position, rotation, scale) of a 4 × 4 matrix without shear; a mirrored one has a negative last scale."""
@@ -1601,6 +1937,12 @@ def quat_from_axis_angle(axis: vec3, angle: builtins.float) -> quat:
     """Rotation by `angle` (radians) about a unit axis."""
 @typing.overload
 def quat_from_axis_angle(axis: Any, angle: Any) -> Any: ...
+def tile_bit_and_inplace(*args: Any, **named: Any) -> Any:
+    """tile_bit_and_inplace(t, i, j, …, value): t[i, j, …] &= value."""
+def tile_bit_xor_inplace(*args: Any, **named: Any) -> Any:
+    """tile_bit_xor_inplace(t, i, j, …, value): t[i, j, …] ^= value."""
+def tile_cholesky_inplace(*args: Any, **named: Any) -> Any:
+    """tile_cholesky_inplace(A, fill_mode): the Cholesky factor in place of A."""
 @typing.overload
 def transform_from_matrix(m: mat44) -> transform:
     """The rigid transform of a 4 × 4 matrix without scale or shear."""
@@ -1628,6 +1970,62 @@ def quat_twist_angle_signed(axis: vec3, q: quat) -> builtins.float:
     """The angle of quat_twist about the axis, from -2 pi to 2 pi."""
 @typing.overload
 def quat_twist_angle_signed(axis: Any, q: Any) -> Any: ...
+def tile_atomic_add_indexed(*args: Any, **named: Any) -> Any:
+    """tile_atomic_add_indexed(a, indices, t, offset, axis=0): as tile_atomic_add, indices from a tile."""
+@typing.overload
+def tile_scan_max_inclusive(a: builtins.int) -> Any:
+    """At each position the largest element up to and including it."""
+@typing.overload
+def tile_scan_max_inclusive(a: builtins.float) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: builtins.bool) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: vec2) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: vec3) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: vec4) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: quat) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: mat22) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: mat33) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: mat44) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: transform) -> Any: ...
+@typing.overload
+def tile_scan_max_inclusive(a: Any) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: builtins.int) -> Any:
+    """At each position the smallest element up to and including it."""
+@typing.overload
+def tile_scan_min_inclusive(a: builtins.float) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: builtins.bool) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: vec2) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: vec3) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: vec4) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: quat) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: mat22) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: mat33) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: mat44) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: transform) -> Any: ...
+@typing.overload
+def tile_scan_min_inclusive(a: Any) -> Any: ...
+def tile_lower_solve_inplace(*args: Any, **named: Any) -> Any:
+    """tile_lower_solve_inplace(L, y): the solution in place of y."""
+def tile_upper_solve_inplace(*args: Any, **named: Any) -> Any:
+    """tile_upper_solve_inplace(U, z): the solution in place of z."""
 @typing.overload
 def transform_get_translation(xform: transform) -> vec3:
     """The translation p."""
@@ -1640,5 +2038,7 @@ def transform_set_translation(xform: transform, p: vec3) -> Any:
 def transform_set_translation(xform: Any, p: Any) -> Any: ...
 def sample_unit_sphere_surface(state: Any) -> Any:
     """A point uniform on the unit sphere."""
+def tile_cholesky_solve_inplace(*args: Any, **named: Any) -> Any:
+    """tile_cholesky_solve_inplace(L, y, fill_mode): the solution in place of y."""
 def sample_unit_hemisphere_surface(state: Any) -> Any:
     """A point uniform on the half of the unit sphere with z ≥ 0."""

@@ -545,7 +545,7 @@ def local(e: Lanes, op: Op) -> None:
     name = e.names[op] = e.new_name()
     size = t.size * t.dtype.size * e.width
     e.entry.append(f"  {name} = alloca [{t.size} x {memory_vector(e, t.dtype)}], align 64")
-    if not op.attrs.get("filled"):
+    if not op.attrs.keys() & {"filled", "unset"}:
         e.declarations["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
         e.lines.append(f"  call void @llvm.memset.p0.i64(ptr align 64 {name}, i8 0, i64 {size}, i1 false)")
 

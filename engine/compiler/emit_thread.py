@@ -92,6 +92,9 @@ def check_features(fn: Function) -> None:
             raise error_at(fn, op.loc, reason)
 
 
+VECTOR_LINE = 8  # from so many iterations on, a loop over a line of a tile is left to the vectoriser
+
+
 class Thread:
     """The emitter. What other targets have in another form (`emit_ptx`) is a method or one of these values."""
 
@@ -119,6 +122,7 @@ class Thread:
         self.once = self.node('!{!"llvm.loop.unroll.disable"}')
         self.whole = self.node('!{!"llvm.loop.unroll.runtime.disable"}')
         self.thread_loop = self.loop_node(self.once)
+        self.has_tiles = any(op.attrs.get("tile") for op in fn.body.walk())
 
     # the module
 
@@ -403,7 +407,7 @@ class Thread:
         assert isinstance(t, LocalArray) and isinstance(t.dtype, Scalar)
         name = self.names[op] = self.new_name()
         self.entry.append(f"  {name} = alloca [{t.size} x {self.memory_type(t.dtype)}], align 16")
-        if not op.attrs.get("filled"):
+        if not op.attrs.keys() & {"filled", "unset"}:
             self.declarations["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
             size = t.size * t.dtype.size
             self.lines.append(f"  call void @llvm.memset.p0.i64(ptr align 16 {name}, i8 0, i64 {size}, i1 false)")
@@ -602,8 +606,16 @@ class Thread:
         following = self.value(f"add {wrap}{lt} {counter}, {-1 if by == -1 else 1}")
         self.lines.append(f"  store {lt} {following}, ptr {memory}")
         self.jump(head)
-        self.lines[-1] += f", !llvm.loop {self.loop_node(self.whole)}"
+        self.lines[-1] += f", !llvm.loop {self.loop_node(self.once if self.is_line(op) else self.whole)}"
         self.start(end)
+
+    def is_line(self, op: Op) -> bool:
+        """Whether a loop goes along a line of a tile: to be kept for the vectoriser, which sees no unrolled loops."""
+        if not self.has_tiles or any(v.kind != "const" for v in op.operands):
+            return False
+        if any(inner.regions for inner in op.regions[0].ops):
+            return False
+        return len(range(*(v.attrs["value"] for v in op.operands))) >= VECTOR_LINE
 
     def trips(self, t: Scalar, start: str, stop: str, step: str) -> str:
         """How often a range runs: ceil((stop - start) / step), 0 for a step of 0. Exact as an unsigned number."""

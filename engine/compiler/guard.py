@@ -242,6 +242,20 @@ class _Guard:
                  for one, v in zip(each, op.operands[1:], strict=True)]  # fmt: skip
         return self.emit("subarray", op.type, self.value(op.operands[0]), *given)
 
+    def local_part(self, op: Op) -> Op | None:
+        """A view of a tile that begins at run-time indices; one that is out of bounds counts as 0."""
+        start = op.operands[1]
+        if start.kind != "position" or all(v.kind == "const" for v in start.operands):
+            return None
+        bounds = self.inner_bounds(start, ())
+        each, good = self.all_within(bounds)
+        self.if_(good, Region(), self.name_the_first(bounds, each, self.name(op.operands[0])))
+        zero = self.const(0, int32)
+        given = [self.emit("select", int32, one, self.value(v), zero)
+                 for one, v in zip(each, start.operands, strict=True)]  # fmt: skip
+        first = self.emit("position", int32, *given, **start.attrs)
+        return self.emit("local_part", op.type, self.value(op.operands[0]), first)
+
     def local_access(self, op: Op) -> Op:
         t = op.operands[0].type
         assert isinstance(t, LocalArray)
@@ -327,6 +341,7 @@ class _Guard:
 _G = _Guard
 _RULES: dict[str, Callable[[_Guard, Op], Op | None]] = {
     "load": _G.access, "store": _G.access, "atomic": _G.access, "subarray": _G.subarray, "view": _G.view,
+    "local_part": _G.local_part,
     "local_load": _G.local_access, "local_store": _G.local_access, "extract_at": _G.component,
     "insert_at": _G.component, "div": _G.division, "floordiv": _G.division, "mod": _G.division,
 }  # fmt: skip

@@ -16,10 +16,9 @@ from engine.compiler.kernel import kernel
 from engine.compiler.library import constructors, expectations, primitives
 from engine.compiler.library.derivatives import adjoint
 from engine.compiler.library.expectations import EXPECTATIONS
-from engine.compiler.library.intrinsics import BLOCKS, Intrinsic, shared
+from engine.compiler.library.intrinsics import ATOMICS, BLOCKS, TILES, Intrinsic, shared
 from engine.compiler.library.operators import OPERATORS
 from engine.compiler.library.registry import BUILTINS, Builtin
-from engine.compiler.ops import ATOMICS
 from engine.compiler.types import (
     bfloat16,
     bool_,
@@ -49,8 +48,6 @@ zeros = Intrinsic("zeros", "zeros(shape=8, dtype=vec3): a fixed array of this th
 static = constructors.static
 grad = Intrinsic("grad", "grad(f)(x, y): the derivatives of f by its float arguments.")
 printf = Intrinsic("printf", 'printf("%d %f", i, x): prints numbers with a C format.')
-_ATOMICS = {f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an array element; gives the old value.")
-            for name in ATOMICS}  # fmt: skip
 # Python's names are taken in the primitives module; `where` is Warp's name
 _SPELLED = {"abs": "absolute", "min": "minimum", "max": "maximum", "where": "select"}
 # names of Python's that the language has too
@@ -95,10 +92,9 @@ def array(dtype: Any = Any, ndim: int = 1, layout: str = "aos") -> types.Type:
 def __getattr__(name: str) -> Any:
     if name in BUILTINS:
         return BUILTINS[name]
-    if name in _ATOMICS:
-        return _ATOMICS[name]
-    if name in BLOCKS:
-        return BLOCKS[name]
+    for known in (ATOMICS, BLOCKS, TILES):
+        if name in known:
+            return known[name]
     if name in vars(names):
         return getattr(names, name)
     if name in _PYTHON:
@@ -134,7 +130,7 @@ def _found(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    found = {*__all__, *BUILTINS, *_ATOMICS, *BLOCKS, *EXPECTATIONS, *OPERATORS, *_PYTHON, "grad", "printf"}
+    found = {*__all__, *BUILTINS, *ATOMICS, *BLOCKS, *TILES, *EXPECTATIONS, *OPERATORS, *_PYTHON, "grad", "printf"}
     found |= {"ref", "fixedarray"}
     found |= {n for module in (names, constants) for n in vars(module) if not n.startswith("_")}
     for module, kind in ((primitives, primitives.Primitive), (constructors, constructors.Constructor)):

@@ -180,7 +180,9 @@ STRUCTURAL: dict[str, str] = {
     "slot": "attrs name: a mutable local variable of the op's type; only get and set may use it",
     "get": "slot: its value",
     "set": "slot, value",
-    "local": "a LocalArray, zeroed when the op is reached; attrs shared: one for the block, not zeroed",
+    "local": "a LocalArray, zeroed when the op is reached; attrs shared: one for the block, not zeroed; unset: "
+             "not zeroed, what reads it has written it; MIR: tile: holds the elements of one",
+    "local_part": "tile, int32: a view of it that begins so many elements further on; the type says how",
     "local_load": "local array, flat index: an element",
     "local_store": "local array, flat index, value",
     "load": "array, one index per dimension: an element. MIR: pointer, indices, strides; attrs offset, array, layout",
@@ -200,7 +202,8 @@ STRUCTURAL: dict[str, str] = {
     "index": "the current value of the loop variable; first op of a for body",
     "while": "regions condition (ends with `condition`), body; attrs exit as in for",
     "condition": "truth value: last op of a while's condition region",
-    "position": "int32 indices: their place in row-major order; attrs shape, wraps: whether negative ones count back",
+    "position": "int32 indices: their place in row-major order, or at strides; attrs shape, strides, wraps: whether "
+                "negative ones count from the end",
     "fault": "int64 numbers; attrs check, file, function and what it is about: notes that a check failed (`faults`)",
     "print": "scalars; attrs format: a C format. Truth values are shown as True and False by %s",
     "break": "leaves the innermost loop (HIR)",

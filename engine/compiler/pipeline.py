@@ -35,10 +35,12 @@ from engine.compiler.shape import Decision, choose
 from engine.compiler.simplify import simplify
 from engine.compiler.target_host import HostTarget, host_target
 from engine.compiler.target_ptx import PtxTarget, ptx_target
-from engine.compiler.types import SCALARS, pointer
+from engine.compiler.types import SCALARS, LocalArray, pointer
 from engine.compiler.verify import verify
 from engine.config import config
-from engine.errors import ConfigError
+from engine.errors import CompileError, ConfigError
+
+MAX_STACK = 4 << 20  # bytes of local arrays and tiles; a thread has a stack of 8 MiB unless someone asks for less
 
 Target = HostTarget | PtxTarget
 
@@ -368,6 +370,8 @@ def _link(
 ) -> Compiled:
     """From MIR to linked machine code, stored in the cache where `keep` says so."""
     symbol = entry_name(mir.name) if isinstance(target, PtxTarget) else symbol_of(mir.name)
+    if not isinstance(target, PtxTarget):
+        check_stack(stages.plain, stages.decision.width)
     clock = time.perf_counter()
     text = stages._known["llvm"] = stages.llvm(target)
     times["emit"] = time.perf_counter() - clock
@@ -393,6 +397,16 @@ def _loaded(made: Compiled, image: bytes, target: Target) -> Compiled:
         (made.address,) = target.link(image, made.symbol)
         made.times["link"] = time.perf_counter() - clock
     return made
+
+
+def check_stack(mir: Function, width: int) -> None:
+    """Refuses a kernel whose local arrays and tiles would overrun the stack of its thread: that ends the process."""
+    arrays = [op.type for op in mir.body.walk() if op.kind == "local" and isinstance(op.type, LocalArray)]
+    needed = width * sum(t.size * t.dtype.size for t in arrays)  # type: ignore[attr-defined]
+    if needed > MAX_STACK:
+        raise CompileError(
+            f"the {len(arrays)} local arrays and tiles of '{mir.name}' take {needed} bytes, more than the {MAX_STACK} "
+            "that a thread has for them: use smaller ones", filename=mir.file, lineno=mir.line)  # fmt: skip
 
 
 _TYPES = {repr(t): t for t in (*SCALARS, pointer)}

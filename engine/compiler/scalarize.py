@@ -24,10 +24,13 @@ from engine.compiler.types import (
     Scalar,
     Struct,
     Table,
+    Tile,
+    TileStack,
     Tuple,
     Type,
     bool_,
     components,
+    dense_strides,
     float32,
     int32,
     int64,
@@ -69,6 +72,7 @@ class _Scalarizer:
         self.fn = fn
         self.values: dict[Op, Leaves] = {}
         self.names: dict[Op, str] = {}  # arrays: what the user calls them
+        self.starts: dict[Op, Op] = {}  # parts of tiles: the element of the tile's memory that they begin with
         self.params: dict[tuple[int, Path], Op] = {}
         self.consts: dict[tuple[str, str], Op] = {}
         self.leaf_memo: dict[int, tuple[tuple[Path, Type], ...]] = {}
@@ -163,9 +167,14 @@ class _Scalarizer:
         return [self.const(op.type, op.attrs["value"])]  # type: ignore[arg-type]
 
     def block_value(self, op: Op) -> Leaves:
-        """The size of the block is a parameter, which the launch gives; the rest follows from it."""
-        threads = self.param(LAUNCH, ("block_dim",), int32, "block_dim")
+        """The size of the block is a parameter, which the launch gives, and 1 where there are tiles."""
+        one = self.has_tiles()
+        threads = self.const(int32, 1) if one else self.param(LAUNCH, ("block_dim",), int32, "block_dim")
         return [threads if op.attrs["name"] == "block_dim" else self.emit("block_value", int32, (threads,), op.attrs)]
+
+    def has_tiles(self) -> bool:
+        """Whether the kernel works on tiles: each of its threads is a block of its own."""
+        return any(op.kind == "local" and isinstance(op.type, Tile | TileStack) for op in self.fn.body.walk())
 
     def barrier(self, op: Op) -> None:
         self.emit("barrier", void, tuple([self.one(v) for v in op.operands]), op.attrs)
@@ -254,11 +263,16 @@ class _Scalarizer:
 
     def position(self, op: Op) -> Leaves:
         place: Op | None = None
-        for v, extent in zip(op.operands, op.attrs["shape"], strict=True):
+        strides = op.attrs.get("strides", [None] * len(op.operands))
+        for v, extent, stride in zip(op.operands, op.attrs["shape"], strides, strict=True):
             index, size = self.one(v), self.const(int32, extent)
             if op.attrs.get("wraps") and index.kind != "const":
                 negative = self.emit("lt", bool_, (index, self.const(int32, 0)))
                 index = self.emit("select", int32, (negative, self.emit("add", int32, (index, size)), index))
+            if stride is not None:
+                term = self.emit("mul", int32, (index, self.const(int32, stride)))
+                place = term if place is None else self.emit("add", int32, (place, term))
+                continue
             place = index if place is None else self.emit("add", int32, (self.emit("mul", int32, (place, size)), index))
         assert place is not None
         return [place]
@@ -286,15 +300,27 @@ class _Scalarizer:
     def local(self, op: Op) -> Leaves:
         t = op.type
         assert isinstance(t, LocalArray)
-        attrs = {"shared": True} if op.attrs.get("shared") else None
-        return [self.emit("local", LocalArray(s, (t.size,)), (), attrs) for _, s in self.leaves(t.dtype)]
+        attrs = {**op.attrs, "tile": True} if isinstance(t, Tile | TileStack) else op.attrs
+        return [self.emit("local", LocalArray(s, (t.size,)), (), dict(attrs)) for _, s in self.leaves(t.dtype)]
+
+    def local_part(self, op: Op) -> Leaves:
+        """A part has the same memory and begins elsewhere in it."""
+        whole = op.operands[0]
+        start = self.one(op.operands[1])
+        self.starts[op] = self.emit("add", int32, (self.starts[whole], start)) if whole in self.starts else start
+        return self.values[whole]
+
+    def local_index(self, op: Op) -> Op:
+        """The index of an access, from where the memory begins."""
+        array, index = op.operands[0], self.one(op.operands[1])
+        return self.emit("add", int32, (self.starts[array], index)) if array in self.starts else index
 
     def local_load(self, op: Op) -> Leaves:
-        index = self.one(op.operands[1])
+        index = self.local_index(op)
         return [self.emit("local_load", a.type.dtype, (a, index)) for a in self.values[op.operands[0]]]  # type: ignore[attr-defined]
 
     def local_store(self, op: Op) -> None:
-        arrays, index, values = self.values[op.operands[0]], self.one(op.operands[1]), self.values[op.operands[2]]
+        arrays, index, values = self.values[op.operands[0]], self.local_index(op), self.values[op.operands[2]]
         start = op.attrs.get("offset", 0)
         for a, value in zip(arrays[start : start + len(values)], values, strict=True):
             self.emit("local_store", void, (a, index, value))
@@ -426,7 +452,7 @@ class _Scalarizer:
         return [*pointers, *shape, *kept]
 
     def local_view(self, op: Op) -> Leaves:
-        """A local array seen as an array: one plane for each leaf, without gaps."""
+        """A local array or tile seen as an array: one plane for each leaf."""
         local = op.operands[0]
         t = local.type
         assert isinstance(t, LocalArray)
@@ -434,14 +460,17 @@ class _Scalarizer:
         pointers = []
         for piece in self.values[local]:
             piece.attrs["exposed"] = True  # loads and stores may reach it
-            pointers.append(self.emit("local_pointer", pointer, (piece,)))
-        step: int = self.leaves(t.dtype)[0][1].size  # type: ignore[attr-defined]
-        strides = []
-        order = -1 if not t.by_column else 1
-        for extent in t.shape[::order]:
-            strides.append(self.const(int64, step))
-            step *= extent
-        return [*pointers, *[self.const(int32, n) for n in t.shape], *strides[::order]]
+            at = self.emit("local_pointer", pointer, (piece,))
+            if local in self.starts:
+                width = self.const(int64, piece.type.dtype.size)  # type: ignore[attr-defined]
+                at = self.emit("address", pointer, (at, self.byte_offset((self.starts[local],), (width,))))
+            pointers.append(at)
+        size: int = self.leaves(t.dtype)[0][1].size  # type: ignore[attr-defined]
+        steps = t.strides if isinstance(t, Tile) else dense_strides(t.shape)
+        if t.by_column:
+            steps = dense_strides(t.shape[::-1])[::-1]
+        strides = [self.const(int64, step * size) for step in steps]
+        return [*pointers, *[self.const(int32, n) for n in t.shape], *strides]
 
     def array_ptr(self, op: Op) -> Leaves:
         return [self.emit("pointer_to_int", uint64, (self.values[op.operands[0]][0],))]
@@ -551,6 +580,7 @@ _HANDLERS: dict[
     "bits": _S.bits, "make": _S.make, "extract": _S.extract, "insert": _S.insert, "extract_at": _S.extract_at,
     "block_value": _S.block_value, "barrier": _S.barrier, "shuffle": _S.shuffle, "vote": _S.vote,
     "insert_at": _S.insert_at, "slot": _S.slot, "get": _S.get, "set": _S.set, "local": _S.local,
+    "local_part": _S.local_part,
     "local_load": _S.local_load, "local_store": _S.local_store, "load": _S.load, "store": _S.store,
     "atomic": _S.atomic, "subarray": _S.subarray, "view": _S.view, "local_view": _S.local_view,
     "array_ptr": _S.array_ptr, "array_at": _S.array_at, "field": _S.field, "count": _S.count, "shape": _S.shape,

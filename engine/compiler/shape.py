@@ -68,6 +68,8 @@ def _choose(fn: Function, wanted: str, width: int) -> Decision:
             return Decision("thread", 1, ("it takes arrays out of memory",))
         if isinstance(op.type, Scalar) and op.type.name == "bfloat16":
             return Decision("thread", 1, ("it computes in bfloat16",))
+        if op.attrs.get("tile"):
+            return Decision("thread", 1, ("the loops over its tiles become vector code",))
     if wanted != "auto":
         return Decision(wanted, width if wanted == "lanes" else 1, ("asked for",))
     size = sum(1 for _ in fn.body.walk())

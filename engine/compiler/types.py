@@ -291,6 +291,55 @@ class LocalArray(Type):
 
 
 @dataclass(frozen=True, repr=False)
+class Tile(LocalArray):
+    """An array of fixed shape that a block of threads works on together; strides are in elements.
+
+    On the CPU a block is one thread, and the memory is that thread's own. storage: "register" or "shared". Both lie in
+    the same memory here, but `a = b` makes a copy of a register tile and a second name of a shared one, as in Warp.
+    """
+
+    strides: tuple[int, ...] = ()
+    storage: str = "register"
+
+    def __repr__(self) -> str:
+        gaps = "" if self.is_dense else f", strides={self.strides}"
+        return f"tile[{', '.join(map(repr, (self.dtype, *self.shape)))}{gaps}]"
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements lie row by row without gaps, so that one index runs over all of them."""
+        return self.strides == dense_strides(self.shape)
+
+
+@dataclass(frozen=True, repr=False)
+class TileStack(LocalArray):
+    """A stack that a block shares. Its elements are structs (value, count); the first count is how many it holds."""
+
+    def __repr__(self) -> str:
+        assert isinstance(self.dtype, Struct)
+        return f"tile_stack(capacity={self.shape[0]}, dtype={self.dtype.fields[0][1]!r})"
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Elements from one index to the next along each dimension, row by row without gaps; 0 where there is one index."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step if extent > 1 else 0)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def tile_of(dtype: Type, shape: tuple[int, ...], storage: str = "register") -> Tile:
+    """A tile without gaps."""
+    return Tile(dtype, shape, strides=dense_strides(shape), storage=storage)
+
+
+def tile_stack_of(dtype: Type, capacity: int) -> TileStack:
+    """A stack of values of type `dtype`."""
+    return TileStack(Struct("tile_stack", (("value", dtype), ("count", int32))), (capacity,))
+
+
+@dataclass(frozen=True, repr=False)
 class Table(Type):
     """A struct of arrays as one kernel argument: fields are planes, each as long as its dimension symbol says."""
 
@@ -433,12 +482,14 @@ def memory_layout(t: Type, layout: str = "aos") -> tuple[tuple[int, ...], int, i
 class Generic(Type):
     """A pattern in an annotation: matches every type whose kind and parameters agree; `None` parameters are free."""
 
-    kind: str  # "any" | "scalar" | "int" | "float" | "vector" | "matrix" | "quat" | "transform" | "array"
+    kind: str  # "any" | "scalar" | "int" | "float" | "vector" | "matrix" | "quat" | "transform" | "array" | "tile"
     dtype: Type | None = None
     shape: tuple[int | None, ...] = ()
     name: str = ""  # equal non-empty names must bind to equal types
 
     def __repr__(self) -> str:
+        if self.kind == "tile" and self.dtype is not None:
+            return f"tile[{', '.join(map(repr, (self.dtype, *self.shape)))}]"
         return self.name or {"any": "Any"}.get(self.kind, self.kind)
 
 
@@ -482,6 +533,8 @@ def _kind_matches(pattern: Generic, t: Type, bound: dict[str, Type] | None) -> b
             return matches(dtype, d, bound)
         case "tuple", Tuple(items):
             return all(matches(dtype, item, bound) for item in items)
+        case "tile", Tile(d, shape):
+            return pattern.shape in ((), shape) and matches(dtype, d, bound)
         case "array", Array(d, n):
             return pattern.shape in ((), (None,), (n,)) and matches(dtype, d, bound)
     return False

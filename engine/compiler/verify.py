@@ -19,6 +19,7 @@ from engine.compiler.types import (
     Scalar,
     Struct,
     Table,
+    Tile,
     Tuple,
     Type,
     Void,
@@ -33,7 +34,7 @@ from engine.compiler.types import (
 from engine.errors import InternalError
 
 _HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view",
-                       "array_ptr", "array_at", "field", "count", "shape", "position",
+                       "local_part", "array_ptr", "array_at", "field", "count", "shape", "position",
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
     {"set", "local_store", "store", "if", "custom", "yield", "for", "while", "condition", "break", "continue", "return",
@@ -46,8 +47,8 @@ _ARITY = {
     "extract": 1, "insert": 2,
     "extract_at": 2, "insert_at": 3, "slot": 0, "get": 1, "set": 2, "local": 0, "local_load": 2, "local_store": 3,
     "field": 1, "count": 1, "shape": 1, "if": 1, "for": 3, "index": 0, "while": 0, "condition": 1, "break": 0,
-    "continue": 0, "address": 2, "shadow": 1, "local_view": 1, "array_ptr": 1, "local_pointer": 1, "pointer_to_int": 1,
-    "int_to_pointer": 1,
+    "continue": 0, "address": 2, "shadow": 1, "local_view": 1, "local_part": 2, "array_ptr": 1, "local_pointer": 1,
+    "pointer_to_int": 1, "int_to_pointer": 1,
 }  # fmt: skip
 
 
@@ -254,6 +255,11 @@ class _Verifier:
     def local(self, op: Op) -> None:
         self.require(isinstance(op.type, LocalArray), op, "is a local array")
 
+    def local_part(self, op: Op) -> None:
+        whole, start = op.operands
+        same = isinstance(op.type, Tile) and isinstance(whole.type, Tile) and _same(op.type.dtype, whole.type.dtype)
+        self.require(same and start.type is int32, op, "is a part of a tile of the same elements")
+
     def local_access(self, op: Op) -> None:
         array, index = op.operands[:2]
         self.require(isinstance(array.type, LocalArray) and _is_int(index.type), op, "needs a local array and an int")
@@ -371,7 +377,8 @@ _RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "make": _V.make,
     "block_value": _V.block_value, "barrier": _V.barrier, "shuffle": _V.shuffle, "vote": _V.vote,
     "extract": _V.extract, "insert": _V.insert, "extract_at": _V.component_at, "insert_at": _V.component_at,
-    "slot": _V.slot, "get": _V.get, "set": _V.set, "local": _V.local, "local_load": _V.local_access,
+    "slot": _V.slot, "get": _V.get, "set": _V.set, "local": _V.local, "local_part": _V.local_part,
+    "local_load": _V.local_access,
     "local_store": _V.local_access, "load": _V.access, "store": _V.access, "atomic": _V.access, "subarray": _V.subarray,
     "view": _V.view,
     "field": _V.field, "count": _V.count, "shape": _V.shape, "call": _V.call, "if": _V.branch, "condition": _V.branch,

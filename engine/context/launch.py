@@ -330,10 +330,19 @@ def _python_class(arg: Any) -> type | None:
     return None if isinstance(arg, array | Table) else type(arg)
 
 
-def launch_tiled(*args: Any, **options: Any) -> None:
-    """Refused: a grid of tiles is a launch of one thread per tile here, `launch(kernel, dim, …)`."""
-    hint = "use launch(kernel, dim, …): on the cpu a tile belongs to one thread"
-    raise LaunchError("launch_tiled", "kernel", "a device with blocks of threads", "this version's devices", hint)
+def launch_tiled(kernel: Any, dim: Any, inputs: Sequence[Any] = (), *args: Any, block_dim: int = 256,
+                 **options: Any) -> Launch | None:  # fmt: skip
+    """Run `kernel` with one block of threads for each point of a grid, so that each block works on tiles of its own.
+
+    dim: number of blocks, or a tuple of 1 to 3 extents. `tid()` gives the indices of the block and then that of the
+    thread in its block. A block is one thread, whatever `block_dim` says; `block_dim()` then is 1. All other arguments
+    and the errors are those of `launch`.
+    """
+    extents = (dim,) if isinstance(dim, int) else tuple(dim) if isinstance(dim, tuple | list) else None
+    if extents is None or not 1 <= len(extents) <= 3:
+        raise LaunchError(kernel.name, "dim", "the number of blocks, or 1 to 3 extents", repr(dim))
+    _check_block(kernel.name, block_dim)
+    return launch(kernel, (*extents, 1), inputs, *args, block_dim=1, **options)
 
 
 def _check_block(kernel: str, block_dim: Any) -> None:

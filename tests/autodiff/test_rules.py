@@ -11,7 +11,7 @@ from engine.compiler.ops import ELEMENTWISE, STRUCTURAL
 OUTSIDE_OF_FLOW = {
     "param", "make", "extract", "insert", "extract_at", "insert_at", "slot", "get", "set", "subarray", "field", "count",
     "shape", "call", "for", "while", "condition", "break", "continue", "return", "shadow", "view", "local_view",
-    "array_ptr", "array_at", "position",
+    "array_ptr", "array_at", "position", "local_part",
     "block_value", "barrier", "shuffle", "vote",  # kernels that use their block have no gradient
 }  # fmt: skip
 

@@ -218,7 +218,7 @@ INDICES = [
      "a local array of 2 dimensions is indexed with 3 indices"),
     ("y = «a[::0]»", "Slice step cannot be zero"),
     ("y = «v[0][::0]»", "Slice step cannot be zero"),
-    ("y = «v[0][n:]»", "the bounds of a slice of a vector or matrix must be known while compiling"),
+    ("y = «v[0][n:]»", "the bounds of a slice of a vector, matrix or tile must be known while compiling"),
     ("y = «v[0][0:2, 0:1]»", "vec3 cannot be indexed with 2 indices"),
     ("y = «m[0][0:1, 0:1, 0:1]»", "mat33 cannot be indexed with 3 indices"),
     ("y = «m[0][0:1, 7]»", "index 7 is outside mat33, which has 3"),

@@ -164,9 +164,9 @@ def empty_blocks():
     launch(fill, X, block_dim=0)
 
 
-@raises("argument 'kernel' expects a device with blocks of threads")
+@raises("argument 'dim' expects the number of blocks, or 1 to 3 extents")
 def tiled():
-    engine.launch_tiled(fill, dim=1, inputs=[X], block_dim=64)
+    engine.launch_tiled(fill, dim=(1, 1, 1, 1), inputs=[X], block_dim=64)
 
 
 @raises("argument 'y' expects a parameter (x), got no such parameter")

@@ -162,7 +162,7 @@ def test_folding_agrees_with_machine_code(t: T.Scalar) -> None:
 def test_tables_are_exhaustive() -> None:
     assert set(emit_ops.TABLE) == set(ELEMENTWISE)
     hir_only = {"make", "extract", "insert", "extract_at", "insert_at", "subarray", "view", "local_view",
-                "array_ptr", "array_at", "field", "count", "shape", "position", "call",
+                "array_ptr", "array_at", "field", "count", "shape", "position", "call", "local_part",
                 "break", "continue", "return", "param"}  # fmt: skip
     in_gradients_only = {"shadow", "yield"}
     mir_only = {"address", "local_pointer", "pointer_to_int", "int_to_pointer"}

@@ -11,17 +11,21 @@ import pytest
 import engine
 from engine.compiler import lang as k
 from engine.compiler import types
+from engine.compiler.library.intrinsics import TILES as TILE_NAMES
 from engine.compiler.library.primitives import Primitive, bitcast, cast, clz, fma, popcount, select
 from engine.compiler.library.registry import BUILTINS, LibraryFunction
 from engine.compiler.ops import ELEMENTWISE
 
 DOCS = Path(__file__).parents[2] / "docs"
+TILES = DOCS / "tiles.md"
 PAGES = [DOCS / "maths.md", DOCS / "language.md"]
 
 
 def test_every_function_is_documented() -> None:
-    named = set(re.findall(r"`(\w+)[`(]", "".join(page.read_text() for page in PAGES)))
+    named = set(re.findall(r"\btile_\w+", TILES.read_text()))
+    named |= set(re.findall(r"`(\w+)[`(]", "".join(page.read_text() for page in PAGES)))
     assert not sorted(BUILTINS.keys() - named)
+    assert not sorted(n for n in TILE_NAMES if n not in TILES.read_text())
     assert all(builtin.__doc__ for builtin in BUILTINS.values())
 
 

@@ -422,6 +422,21 @@ def test_a_launch_object_is_filled_step_by_step():
     assert y.list() == (x.numpy() * 4).tolist()
 
 
-def test_launch_tiled_is_refused_clearly():
-    with pytest.raises(LaunchError, match=r"use launch\(kernel, dim, …\)"):
-        launch_tiled(saxpy, dim=4, inputs=[], block_dim=64)
+@k.kernel
+def number_blocks(out: k.array(dtype=int, ndim=2)):
+    i, j, thread = k.tid()
+    out[i, j] = 10 * i + j + 100 * thread + 1000 * k.block_dim()
+
+
+def test_launch_tiled_runs_a_block_for_each_point():
+    out = zeros((3, 4), dtype=int)
+    launch_tiled(number_blocks, dim=(3, 4), inputs=[out], block_dim=64)
+    assert (out.numpy() == 1000 + 10 * np.arange(3)[:, None] + np.arange(4)).all()
+    cmd = launch_tiled(number_blocks, dim=[3, 4], inputs=[zeros((3, 4), dtype=int)], block_dim=64, record_cmd=True)
+    assert isinstance(cmd, Launch)
+
+
+@pytest.mark.parametrize("dim", [None, (), (1, 2, 3, 4), "8"])
+def test_launch_tiled_takes_up_to_three_extents(dim):
+    with pytest.raises(LaunchError, match="the number of blocks, or 1 to 3 extents"):
+        launch_tiled(number_blocks, dim=dim, inputs=[zeros((3, 4), dtype=int)], block_dim=64)

@@ -12,7 +12,7 @@ from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.adjoints import GradientOf, call_gradient
 from engine.compiler.frontend.bits import reinterpret
 from engine.compiler.frontend.constructors import cast, construct
-from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
+from engine.compiler.frontend.context import HOOKS, Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.expressions import subscript
 from engine.compiler.frontend.functions import (
     call,
@@ -151,12 +151,19 @@ def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str,
         if len(args) != 1 or kwargs:
             raise ctx.error(node, f"{dtype!r}() takes one argument")
         return cast(ctx, dtype, args[0], node, python=not isinstance(target, types.Scalar))
+    if target is slice and not kwargs:
+        if not all(isinstance(a, Static) for a in args):
+            raise ctx.error(node, "the bounds of slice() must be compile-time constants")
+        return Static(slice(*[a.value for a in args if isinstance(a, Static)]))
     made = getattr(target, "ir_type", None) if isinstance(target, type) else None
     if isinstance(made, types.Type):
         return construct(ctx, made, args, kwargs, node)
     if hasattr(target, "refused"):
         raise ctx.error(node, f"'{target.__name__}': {target.refused}")
     raise not_callable(ctx, target, node)
+
+
+HOOKS["call target"] = call_target
 
 
 def named_operator(ctx: Lowering, target: NamedOperator, args: list[Value], kwargs: dict[str, Value],
@@ -230,7 +237,7 @@ def _select(ctx: Lowering, args: list[Value], node: ast.AST) -> Value:
     a, b = ctx.value(args[1], node, tb), ctx.value(args[2], node, ta)
     if isinstance(condition.type, types.Vector):
         return _select_each(ctx, condition, a, b, node)
-    if condition.type != types.bool_ or a.type != b.type:
+    if condition.type != types.bool_ or a.type != b.type or not a.type.is_value:
         raise ctx.error(node, f"select() does not take ({condition.type!r}, {a.type!r}, {b.type!r})")
     return ctx.emit("select", a.type, condition, a, b, node=node)
 

@@ -26,7 +26,8 @@ EXPRESSIONS: dict[type, Callable[[Lowering, Any], Value]] = {}
 
 
 # what a file needs of one that stands on top of it: "call", "call func" (functions), "leave"
-# (statements), "vocabulary", "names" (lang)
+# (statements), "vocabulary", "names" (lang), "bind tile" (tile_elements), "call target" (calls),
+# "tile operator", "tile unary", "tile update" and "element operator" (tiles)
 HOOKS: dict[str, Callable[..., Any]] = {}
 
 
@@ -85,6 +86,8 @@ class Lowering:
         self.loops: list[Op | None] = []  # of the loops around: the slot that a break clears, for `else`
         self.places: list[dict[str, Any]] = []  # of the calls being lowered: where references point to
         self.refs: list[str] = []  # parameters whose final values go back to the caller
+        self.tiles: dict[str, Op] = {}  # the memory of tiles whose names are assigned more than once
+        self.named_tiles: set[Op] = set()  # tiles that have a name: another name of a register tile is a copy
         self.has_result = False  # a return statement has fixed the result type
         self.adjoints: dict[str, Any] | None = None  # in the gradient of a function: the places of `adjoint[x]`
 
@@ -158,6 +161,9 @@ class Lowering:
             fits = isinstance(want, types.Tuple) and len(want.items) == len(v.items)
             wants = want.items if fits else [None] * len(v.items)  # type: ignore[union-attr]
             items = [self.value(item, node, t) for item, t in zip(v.items, wants, strict=True)]
+            for item in items:
+                if isinstance(item.type, types.LocalArray):
+                    raise self.error(node, f"{item.type!r} cannot be part of a tuple that is returned or rebound")
             return self.emit("make", types.Tuple(tuple(i.type for i in items)), *items, node=node)
         t = static_type(v.value)
         if t is None:
@@ -176,6 +182,9 @@ class Lowering:
     def bind(self, name: str, v: Value, node: ast.AST, want: types.Type | None = None) -> None:
         """Assigns `name`: a fresh value if it is assigned once, a store into its slot otherwise."""
         by_reference = isinstance(v, Op) and isinstance(v.type, types.Array | types.LocalArray | types.Table)
+        if isinstance(v, Op) and isinstance(v.type, types.Tile):
+            HOOKS["bind tile"](self, name, v, node)
+            return
         if isinstance(v, Op) and not v.type.is_value:
             before = self.bound.get(name)
             if before is not None and before.region is not self.region:
@@ -202,8 +211,11 @@ class Lowering:
         self.bound[name] = Binding(slot, self.region, is_slot=True)
 
     def slot(self, t: types.Type, name: str) -> Op:
-        """A new mutable local; it stands at the start of the function."""
-        op = Op("slot", t, (), {"name": name})
+        """A new mutable local."""
+        return self.at_start(Op("slot", t, (), {"name": name}))
+
+    def at_start(self, op: Op) -> Op:
+        """Puts an op without operands at the start of the function, where every later op can use it."""
         self.function.body.ops.insert(self.slot_count, op)
         self.slot_count += 1
         return op
@@ -212,7 +224,7 @@ class Lowering:
         """The value of a name: local first, then the enclosing scopes of Python."""
         binding = self.bound.get(name)
         if binding is not None:
-            if binding.is_slot:
+            if binding.is_slot and not isinstance(type_of(binding.value), types.Tile):
                 assert isinstance(binding.value, Op)
                 return self.emit("get", binding.value.type, binding.value, node=node)
             return binding.value

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.compiler import types, values
 from engine.compiler.diagnostics import did_you_mean
+from engine.compiler.frontend import tile_elements
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, expression, type_of
 from engine.compiler.frontend.parts import (
     array_index,
@@ -157,6 +158,8 @@ def is_full_index(t: types.Array, indices: Sequence[Index]) -> bool:
 
 def is_element(t: types.LocalArray, indices: Sequence[Index]) -> bool:
     """Whether the indices name one element of a local array."""
+    if isinstance(t, types.Tile):
+        return tile_elements.is_element(t, indices)
     return len(indices) >= len(t.shape) and not any(isinstance(i, Range) for i in indices)
 
 
@@ -170,6 +173,8 @@ def check_indices(ctx: Lowering, given: Sequence[Index], node: ast.AST) -> None:
 
 def subscript(ctx: Lowering, base: Value, given: Sequence[Index], node: ast.AST) -> Value:
     """`base[indices]` for anything that can be indexed."""
+    if isinstance(base, Op) and isinstance(base.type, types.Tile):
+        return tile_elements.subscript(ctx, base, given, node)
     check_indices(ctx, given, node)
     if isinstance(base, Op) and isinstance(base.type, types.LocalArray) and not is_element(base.type, given):
         base = to_array(ctx, base, node)
@@ -221,6 +226,8 @@ def _static_subscript(ctx: Lowering, base: Value, indices: list[Value], known: l
 
 def local_index(ctx: Lowering, t: types.LocalArray, indices: Sequence[Value], node: ast.AST) -> Op:
     """The flat index into a local array: row by row, or column by column where its type says so."""
+    if isinstance(t, types.Tile):
+        return tile_elements.element_index(ctx, t, indices, node)
     if len(indices) != len(t.shape):
         raise ctx.error(node, f"a local array of {len(t.shape)} dimensions is indexed with {len(indices)} indices")
     for index, extent in zip(indices, t.shape, strict=True):

@@ -430,6 +430,7 @@ def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False)
         mutated = parameter.name in ctx.uses.mutated and isinstance(spec, types.Array | types.LocalArray | types.Table)
         if mutated and ctx.uses.assigned[parameter.name] == 1:
             ctx.bound[parameter.name] = Binding(op, ctx.region)
+            ctx.named_tiles.add(op)
         else:
             ctx.bind(parameter.name, op, tree)
     try:

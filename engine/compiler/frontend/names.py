@@ -36,12 +36,14 @@ class NameUse:
     """Counts over one function body; parameters count as one assignment.
 
     assigned: name → number of statements that rebind it. mutated: names whose component is assigned (`v.x = …`).
-    loop_targets: name → number of `for` statements among those that rebind it.
+    loop_targets: name → number of `for` statements among those that rebind it. augmented: name → how much `x += …` has
+    added to `assigned`: of a tile it changes the elements and rebinds nothing.
     """
 
     assigned: Counter[str] = field(default_factory=Counter)
     mutated: set[str] = field(default_factory=set)
     loop_targets: Counter[str] = field(default_factory=Counter)
+    augmented: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, tree: ast.FunctionDef, source: Source | None = None) -> NameUse:
@@ -59,6 +61,7 @@ class NameUse:
                     use._target(target)
                     if isinstance(target, ast.Name) and isinstance(node, ast.AugAssign):
                         use.assigned[target.id] += 1  # reads and rebinds: never the only assignment
+                        use.augmented[target.id] += 2
                 case ast.For(target=ast.Name(id=name)):
                     use.assigned[name] += 1
                     use.loop_targets[name] += 1
@@ -94,6 +97,10 @@ class NameUse:
         if plain == 0:
             return False  # a loop variable: each iteration binds it afresh
         return self.assigned[name] > 1 or (name in self.mutated and not by_reference)
+
+    def rebinds(self, name: str) -> bool:
+        """Whether tiles are assigned to this name more than once: it then has memory that assignments fill."""
+        return self.assigned[name] - self.loop_targets[name] - self.augmented[name] > 1
 
 
 def _may_change_arguments(source: Source) -> bool:

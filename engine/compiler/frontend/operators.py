@@ -75,6 +75,8 @@ def binary(ctx: Lowering, name: str, a: Value, b: Value, node: ast.AST) -> Value
             raise ctx.error(node, str(error)) from None
     if isinstance(a, Several) or isinstance(b, Several):
         raise ctx.error(node, f"'{SYMBOLS[name]}' does not work on tuples in a kernel")
+    if any(isinstance(v, Op) and isinstance(v.type, types.Tile) for v in (a, b)):
+        return HOOKS["tile operator"](ctx, name, a, b, node)
     own = user_operator(ctx, name, a, b, node)
     if own is not None:
         return own
@@ -221,6 +223,8 @@ def unary(ctx: Lowering, name: str, value: Value, node: ast.AST) -> Value:
             raise ctx.error(node, str(error)) from None
     if name == "pos":
         return value
+    if isinstance(value, Op) and isinstance(value.type, types.Tile):
+        return HOOKS["tile unary"](ctx, name, value, node)
     name = "neg" if name == "neg" else "not"
     dtype = _component(type_of(value))
     if (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.compiler import types
+from engine.compiler.frontend import tile_elements
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, type_of
 from engine.compiler.frontend.expressions import (
     attribute,
@@ -119,6 +120,26 @@ class LocalPlace:
 
 
 @dataclass
+class TilePlace:
+    """A part of a tile: a row, a slice."""
+
+    view: Op
+
+    @property
+    def type(self) -> types.Type:
+        return self.view.type
+
+    def read(self, ctx: Lowering, node: ast.AST) -> Op:
+        return self.view
+
+    def write(self, ctx: Lowering, value: Value, node: ast.AST) -> None:
+        if not isinstance(value, Op) or not isinstance(value.type, types.Tile):
+            raise ctx.error(node, "a slice of a tile requires a tile of matching shape",
+                            "make one: tile_full(shape=…, value=…)")  # fmt: skip
+        tile_elements.assign(ctx, self.view, value, node)
+
+
+@dataclass
 class PartPlace:
     """A known part of another place."""
 
@@ -201,6 +222,8 @@ class SlicePlace:
 def place_of(ctx: Lowering, node: ast.expr) -> Place:
     """The place that an assignment target means."""
     found = locate(ctx, node)
+    if isinstance(found, Op) and found.kind == "local_part":
+        return TilePlace(found)
     if isinstance(found, Op | Static | Several):
         hint = "results go into array parameters" if isinstance(found, Static) else ""
         raise ctx.error(node, "this cannot be assigned to", hint)

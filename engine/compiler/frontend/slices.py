@@ -27,7 +27,7 @@ class Range:
         bounds = []
         for bound in (self.start, self.stop, self.step):
             if bound is not None and not (isinstance(bound, Static) and isinstance(bound.value, int | None)):
-                raise ctx.error(node, "the bounds of a slice of a vector or matrix must be known while compiling")
+                raise ctx.error(node, "the bounds of a slice of a vector, matrix or tile must be known while compiling")
             bounds.append(bound.value if isinstance(bound, Static) else None)
         if bounds[2] == 0:
             raise ctx.error(node, "Slice step cannot be zero")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from engine.compiler import types
+from engine.compiler.frontend import tile_elements
 from engine.compiler.frontend.context import (
     HOOKS,
     Binding,
@@ -18,7 +19,7 @@ from engine.compiler.frontend.context import (
 from engine.compiler.frontend.names import callee_of
 from engine.compiler.frontend.operators import OPERATORS, binary, truth, unary
 from engine.compiler.frontend.parts import unpacked
-from engine.compiler.frontend.places import ElementPlace, SlicePlace, place_of
+from engine.compiler.frontend.places import ElementPlace, LocalPlace, SlicePlace, place_of
 from engine.compiler.frontend.slices import count_of
 from engine.compiler.frontend.unsupported import unsupported
 from engine.compiler.ir import Op, Region
@@ -58,7 +59,7 @@ def lower_annotated(ctx: Lowering, node: ast.AnnAssign, rest: list[ast.stmt]) ->
     except (TypeError, NameError) as error:
         raise ctx.error(node.annotation, str(error)) from None
     value = ctx.value(ctx.expression(node.value), node, want)
-    if value.type != want:
+    if not types.matches(want, value.type):
         raise ctx.error(node, f"annotated {want!r} but the value is {value.type!r}")
     assign(ctx, node.target, value, node)
 
@@ -71,7 +72,7 @@ def assign(ctx: Lowering, target: ast.expr, value: Value, node: ast.AST) -> None
         starred = next((e for e in target.elts if isinstance(e, ast.Starred)), None)
         if starred is not None:
             raise ctx.error(starred, *unsupported(starred))
-        items = unpack(ctx, value, len(target.elts), node)
+        items = tile_elements.apart(ctx, unpack(ctx, value, len(target.elts), node), node)
         for element, item in zip(target.elts, items, strict=True):
             assign(ctx, element, item, node)
     else:
@@ -94,14 +95,21 @@ def lower_augmented(ctx: Lowering, node: ast.AugAssign, rest: list[ast.stmt]) ->
     name = OPERATORS[type(node.op)]
     if isinstance(node.target, ast.Name):
         old = ctx.read(node.target.id, node.target)
+        if isinstance(old, Op) and isinstance(old.type, types.Tile):
+            HOOKS["tile update"](ctx, name, old, ctx.expression(node.value), node)
+            return
         ctx.bind(node.target.id, binary(ctx, name, old, ctx.expression(node.value), node), node)
         return
     place = place_of(ctx, node.target)
     value = ctx.expression(node.value)
     if name in ("add", "sub") and isinstance(place, ElementPlace | SlicePlace) and not place.is_private():
         place.atomic(ctx, name, value, node)
+        return
+    old = place.read(ctx, node)
+    if isinstance(place, LocalPlace) and isinstance(place.array.type, types.Tile):
+        place.write(ctx, HOOKS["element operator"](ctx, name, [old, value], node), node)
     else:
-        place.write(ctx, binary(ctx, name, place.read(ctx, node), value, node), node)
+        place.write(ctx, binary(ctx, name, old, value, node), node)
 
 
 # --- branches -----------------------------------------------------------------------------------------------------
@@ -391,6 +399,8 @@ def lower_return(ctx: Lowering, node: ast.Return, rest: list[ast.stmt]) -> None:
     if ctx.function.is_kernel:
         raise ctx.error(node, "a kernel returns nothing", "write the result into an array")
     result = returned(ctx, value, node)
+    if isinstance(result.type, types.Tile) and tile_elements.memory_of(result).kind == "param":
+        result = tile_elements.another(ctx, result, node)  # the caller has two names for it then
     is_made_here = isinstance(result.type, types.LocalArray) and ctx.region is ctx.function.body
     if not result.type.is_value and not is_made_here:
         raise ctx.error(node, f"{result.type!r} cannot be returned", "pass it in and let the function write to it")

@@ -19,12 +19,19 @@ from engine.compiler.library import (
     rotations,
     scalar,
     searching,
+    tile_algebra,
+    tile_memory,
+    tile_reduction,
+    tile_sorting,
+    tile_stacks,
+    tile_transforms,
     trig,
     warps,
 )
 
 __all__ = [
     "arc", "constructors", "decompositions", "derivatives", "error", "exponential", "linear", "logarithm", "masks",
-    "matrices", "noise", "power", "random", "remainder", "rigid", "rotations", "scalar", "searching", "trig",
+    "matrices", "noise", "power", "random", "remainder", "rigid", "rotations", "scalar", "searching",
+    "tile_algebra", "tile_memory", "tile_reduction", "tile_sorting", "tile_stacks", "tile_transforms", "trig",
     "warps",
 ]  # fmt: skip

@@ -88,6 +88,7 @@ def _fill_context(module: python_types.ModuleType) -> None:
     core = Missing("runtime.core")
     core.wp_is_error_output_enabled = lambda: True
     core.wp_set_error_output_enabled = lambda on: None
+    core.wp_is_mathdx_enabled = lambda: 0
     runtime = python_types.SimpleNamespace(
         core=core, driver_version=None, toolkit_version=None, default_device="cpu",
         get_error_string=lambda: "", cpu_device=engine.get_device("cpu"))  # fmt: skip
@@ -128,16 +129,6 @@ def _fem() -> python_types.ModuleType:
     return module
 
 
-class _Tile:
-    """An annotation that there is none of."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        pass
-
-    def __class_getitem__(cls, given: Any) -> Any:
-        return cls()
-
-
 def install(alias: str = "warp") -> None:
     """Puts the stand-ins into `sys.modules` under the name of Warp."""
     src = InternalModule(f"{alias}._src")
@@ -172,8 +163,6 @@ def install(alias: str = "warp") -> None:
                  "Texture2D", "Texture3D"):  # fmt: skip
         if not hasattr(engine, name):
             setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))  # what there is none of
-    if not hasattr(engine, "tile"):
-        engine.tile = _Tile
     engine.Kernel.adj = property(lambda kernel: python_types.SimpleNamespace())  # tests ask it whether it has blocks
     engine.WarpCodegenError = engine.WarpCodegenTypeError = engine.WarpCodegenValueError = engine.CompileError
     engine.WarpCodegenAttributeError = engine.WarpCodegenKeyError = engine.CompileError
