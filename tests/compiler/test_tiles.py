@@ -423,6 +423,24 @@ def test_tiles_run_as_threads_and_their_loops_become_vector_code():
     assert "the loops over its tiles become vector code" in engine.debug.explain(kernel)
 
 
+@k.kernel
+def a_bit_of_all(a: k.array(dtype=float, ndim=2), out: k.array(dtype=float, ndim=2), total: k.array(dtype=float)):
+    i, j = k.tid()
+    t = k.tile_load(a, shape=(8, 8), offset=(8 * i, 8 * j))
+    t = k.tile_matmul(t, k.tile_transpose(t)) + k.tile_map(k.sin, t)
+    k.tile_store(out, t, offset=(8 * i, 8 * j))
+    k.tile_store(total, k.tile_sum(t), offset=2 * i + j)
+
+
+def test_the_emulated_gpu_gives_the_same_bits():
+    a, found = RNG.random((20, 10), dtype=np.float32), []
+    for device in ("cpu", "emu"):
+        given = [array(a, device=device), zeros((20, 10), device=device), zeros(6, device=device)]
+        launch_tiled(a_bit_of_all, dim=(3, 2), inputs=given, block_dim=64, device=device)
+        found.append(np.concatenate([given[1].numpy().ravel(), given[2].numpy()]))
+    assert found[0].all() and (found[0] == found[1]).all()
+
+
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
