@@ -144,6 +144,11 @@ from engine.errors import Error as Error
 from engine.errors import LaunchError as LaunchError
 from engine.errors import SceneError as SceneError
 from engine.errors import SimulationError as SimulationError
+from engine.kernels.hash_grid import HashGrid as HashGrid
+from engine.kernels.hash_grid import HashGridQuery as HashGridQuery
+from engine.kernels.hash_grid import hash_grid_point_id as hash_grid_point_id
+from engine.kernels.hash_grid import hash_grid_query as hash_grid_query
+from engine.kernels.hash_grid import hash_grid_query_next as hash_grid_query_next
 from engine.sim.load import load as load
 from engine.sim.simulation import restore as restore
 from engine.stream import Event as Event

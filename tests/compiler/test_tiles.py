@@ -572,8 +572,8 @@ ERRORS = [
     (unknown_parameter, "tile_zeros() has no parameter 'type'", "k.tile_zeros"),
     (missing_argument, "tile_load() needs an argument for 'shape'", "k.tile_load"),
     (unknown_storage, "storage must be 'register' or 'shared', not 'disk'", "k.tile_zeros"),
-    (rebound_in_branch, "'t' holds tile[float32, 4] and cannot become tile[float32, 5]", "t = "),
-    (other_in_each_branch, "'t' holds tile[float32, 4] and cannot become tile[float32, 5]", "t = "),
+    (rebound_in_branch, "'t' holds tile[float32, 4] and cannot become tile[float32, 5]", "k.tile_zeros(5)"),
+    (other_in_each_branch, "'t' holds tile[float32, 4] and cannot become tile[float32, 5]", "k.tile_zeros(5)"),
     (truth_of_tile, "tile[float32, 4] is neither true nor false", "k.tile_zeros"),
 ]
 
