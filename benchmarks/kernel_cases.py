@@ -1,5 +1,6 @@
 """The kernels that `kernels.py` measures: inputs, this engine's code and NumPy's, and the memory each must move."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -111,12 +112,13 @@ class Inputs:
     start: np.ndarray  # (CELLS**3 + 1,): first particle of each cell
 
     @classmethod
-    def make(cls) -> "Inputs":
+    def make(cls, side: int = SIDE, nvec: int = NVEC, nparticle: int = NPARTICLE) -> "Inputs":
+        """Random inputs, the same each time; `side`² numbers are in x and y."""
         rng = np.random.default_rng(0)
-        x, y = rng.uniform(-3.0, 3.0, (2, N)).astype(np.float32)
-        a3, b3 = rng.uniform(-3.0, 3.0, (2, NVEC, 3)).astype(np.float32)
-        a33, b33 = rng.uniform(-3.0, 3.0, (2, NVEC, 3, 3)).astype(np.float32)
-        particles = rng.uniform(0.0, 1.0, (NPARTICLE, 3)).astype(np.float32)
+        x, y = rng.uniform(-3.0, 3.0, (2, side * side)).astype(np.float32)
+        a3, b3 = rng.uniform(-3.0, 3.0, (2, nvec, 3)).astype(np.float32)
+        a33, b33 = rng.uniform(-3.0, 3.0, (2, nvec, 3, 3)).astype(np.float32)
+        particles = rng.uniform(0.0, 1.0, (nparticle, 3)).astype(np.float32)
         cell = (particles * np.float32(CELLS)).astype(np.int32).clip(0, CELLS - 1)
         key = (cell[:, 0] * CELLS + cell[:, 1]) * CELLS + cell[:, 2]
         order = np.argsort(key, kind="stable")
@@ -145,28 +147,31 @@ class Case:
 def cases(given: Inputs) -> dict[str, Case]:
     """This engine's side of every case, by name."""
 
+    n, nvec, nparticle = len(given.x), len(given.a3), len(given.particles)
+    side = math.isqrt(n)
+
     def flat(values: np.ndarray) -> Any:
         return engine.array(values, dtype=float, device="cpu")
 
     def square(values: np.ndarray) -> Any:
-        return engine.array(values.reshape(SIDE, SIDE), dtype=float, device="cpu")
+        return engine.array(values.reshape(side, side), dtype=float, device="cpu")
 
     def elements(values: np.ndarray, dtype: Any) -> Any:
         return engine.array(values, dtype=dtype, device="cpu")
 
     vec, mat = engine.vec3, engine.mat33
     mats = [elements(v, mat) for v in (given.a33, given.b33, given.a33)]
-    near = [elements(given.particles, vec), elements(given.start, int), RADIUS, flat(np.zeros(NPARTICLE, np.float32))]
+    near = [elements(given.particles, vec), elements(given.start, int), RADIUS, flat(np.zeros(nparticle, np.float32))]
     return {
-        "copy": Case(copy, N, [flat(given.x), flat(given.y)], 8 * N),
-        "saxpy 1-d": Case(saxpy, N, [0.5, flat(given.x), flat(given.y)], 12 * N),
-        "saxpy 2-d": Case(saxpy_2d, (SIDE, SIDE), [0.5, square(given.x), square(given.y)], 12 * N),
-        "vec3": Case(vectors, NVEC, [elements(v, vec) for v in (given.a3, given.b3, given.a3)], 36 * NVEC),
-        "mat33 * mat33": Case(matrices, NVEC, mats, 108 * NVEC),
-        "sin": Case(sine, N, [flat(given.x), flat(given.y)], 8 * N),
-        "sin*exp+sqrt": Case(mixed, N, [flat(given.x), flat(given.y)], 8 * N),
-        "Horner": Case(horner, N, [flat(given.x), flat(given.y)], 8 * N),
-        "neighbours": Case(neighbours, NPARTICLE, near, 16 * NPARTICLE),
+        "copy": Case(copy, n, [flat(given.x), flat(given.y)], 8 * n),
+        "saxpy 1-d": Case(saxpy, n, [0.5, flat(given.x), flat(given.y)], 12 * n),
+        "saxpy 2-d": Case(saxpy_2d, (side, side), [0.5, square(given.x), square(given.y)], 12 * n),
+        "vec3": Case(vectors, nvec, [elements(v, vec) for v in (given.a3, given.b3, given.a3)], 36 * nvec),
+        "mat33 * mat33": Case(matrices, nvec, mats, 108 * nvec),
+        "sin": Case(sine, n, [flat(given.x), flat(given.y)], 8 * n),
+        "sin*exp+sqrt": Case(mixed, n, [flat(given.x), flat(given.y)], 8 * n),
+        "Horner": Case(horner, n, [flat(given.x), flat(given.y)], 8 * n),
+        "neighbours": Case(neighbours, nparticle, near, 16 * nparticle),
     }  # fmt: skip
 
 

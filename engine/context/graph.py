@@ -90,6 +90,12 @@ class CapturedLaunch(Launch):
         """Run this one by itself."""
         self._run()
 
+    def packed(self) -> tuple[Any, list[Any], int]:
+        """(grid, arguments, threads of a block) as the next run takes them."""
+        if self._run == self._pack_and_run:
+            self._pack()
+        return self._grid, self._args, self._block_dim
+
     def show_to(self, watcher: Any) -> None:
         """Tell the tapes that live what a replay writes."""
         watcher.observe(self.kernel, self._dim, self._args, self._device_key, False)
@@ -235,13 +241,17 @@ class Graph:
                 raise TapeError("a tape cannot record a graph: launch its kernels one by one under the tape")
             for one in self.launches:
                 one.show_to(watcher)
+        if recording.replay is not None:
+            recording.replay(self)
+            return
         with self._lock:
             if not self._built:
                 self._build()
             elif self._stale:
                 self._refresh()
-            if self._checked:
-                self._run_checked(self.steps)
+            if self._checked:  # one by one, so that an error comes from the launch that it belongs to
+                for one in self.each():
+                    one.run()
                 return
             if config.threads != self._threads or pool.generation != self._generation:
                 self._choose_workers()
@@ -258,18 +268,21 @@ class Graph:
         """Whether other workers were ever called, or are now."""
         return self._built and bool(self._context[CONTEXT_SLOTS["tickets"]])
 
-    def _run_checked(self, steps: list[Any]) -> None:
-        """One by one, for kernels with checks: so that an error comes from the launch that it belongs to."""
+    def each(self) -> Iterator[CapturedLaunch]:
+        """The launches of one replay in order. Run each before the next is asked for: conditions are read then."""
+        yield from self._each(self.steps)
+
+    def _each(self, steps: list[Any]) -> Iterator[CapturedLaunch]:
         for step in steps:
             if isinstance(step, If):
-                self._run_checked(step.then if step.condition.holds() else step.otherwise)
+                yield from self._each(step.then if step.condition.holds() else step.otherwise)
             elif isinstance(step, While):
                 while step.condition.holds():
-                    self._run_checked(step.body)
+                    yield from self._each(step.body)
             elif isinstance(step, Stamp):
                 self.stamps[step.index] = perf_counter_ns()
             else:
-                step.run()
+                yield step
 
     @property
     def replays(self) -> int:

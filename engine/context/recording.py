@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
@@ -9,6 +10,10 @@ from engine.errors import CaptureError
 
 # The open capture of each Python thread that has one. Empty nearly always, which is all that the fast paths look at.
 captures: dict[int, Any] = {}
+
+
+# Takes the place of every replay of a graph while it is set: what writes down the launches of a frame, one by one.
+replay: Callable[[Any], None] | None = None
 
 
 def current() -> Any:
