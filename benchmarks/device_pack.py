@@ -85,6 +85,7 @@ class Writer:
         self.kernels: dict[str, dict[str, Any]] = {}
         self.runs: list[dict[str, Any]] = []
         self.left_out: dict[str, str] = {}  # why, by kernel
+        self.alone: set[str] = set()  # kernels of scenes that have a run of their own
         self._built: dict[Any, Built] = {}
 
     def built(self, kernel: Any, kinds: tuple[types.Type, ...], dense: tuple[int, ...]) -> Built:
@@ -210,11 +211,10 @@ def record_launch(writer: Writer, name: str, kernel: Any, dim: Any, args: list[A
 
 
 class FrameRecorder:
-    """Stands in for the replays of graphs: each becomes a run of the pack, and so does each kernel not seen before."""
+    """Stands in for the replays of graphs: each is a run of the pack, and so is a kernel that no scene had yet."""
 
     def __init__(self, writer: Writer, name: str):
         self.writer, self.name, self.parts = writer, name, 0
-        self.seen: set[str] = set()
 
     def __call__(self, graph: Any) -> None:
         self.parts += 1
@@ -235,9 +235,9 @@ class FrameRecorder:
             part.finish()
 
     def _new_kernel(self, kernel: Any, grid: Any, args: list[Any], block_dim: int) -> Sequence | None:
-        """The launch as a run of its own, the first time that it has threads to run."""
+        """The launch as a run of its own, the first time that the kernel has threads to run in any scene."""
         count = grid.counter.numpy()[0] if grid.counter is not None else grid.size
-        if kernel.name in self.seen or count <= 0 or not grid.size:
+        if kernel.name in self.writer.alone or count <= 0 or not grid.size:
             return None
         single = Sequence(self.writer, f"{self.name} {kernel.name}", "kernel")
         try:
@@ -245,7 +245,7 @@ class FrameRecorder:
         except Unpackable as error:
             self.writer.left_out[single.name] = str(error)
             return None
-        self.seen.add(kernel.name)
+        self.writer.alone.add(kernel.name)
         return single
 
 

@@ -169,6 +169,24 @@ class Run:
         self.device.ask("cuEventSynchronize", last)
         return float(self.device.ask("cuEventElapsedTime", first, last))
 
+    def by_kernel(self) -> dict[str, list[float]]:
+        """Milliseconds of all launches of each kernel, and their number, the dearest kernel first."""
+        self.restore()
+        marks = [self.device.ask("cuEventCreate", 0) for _ in range(len(self.run["order"]) + 1)]
+        self.device.ask("cuEventRecord", marks[0], self.device.stream)
+        for number, mark in zip(self.run["order"], marks[1:]):
+            self.device.ask("cuLaunchKernel", *self.launches[number])
+            self.device.ask("cuEventRecord", mark, self.device.stream)
+        self.device.ask("cuEventSynchronize", marks[-1])
+        found: dict[str, list[float]] = {}
+        for number, first, last in zip(self.run["order"], marks, marks[1:]):
+            row = found.setdefault(self.run["launches"][number]["kernel"], [0.0, 0])
+            row[0] += float(self.device.ask("cuEventElapsedTime", first, last))
+            row[1] += 1
+        for mark in marks:
+            self.device.ask("cuEventDestroy", mark)
+        return dict(sorted(found.items(), key=lambda item: -item[1][0]))
+
     def compared(self) -> list[str]:
         """For each buffer: "same", "permuted", "close" or "different" from what the CPU wrote."""
         pairs = zip(self.buffers, self.run["buffers"])
@@ -200,7 +218,9 @@ ALLOWED = {"exact": {"same"}, "permuted": {"same", "permuted"}, "close": {"same"
 
 def run_one(device: Device, pack: Pack, run: dict[str, Any], end: float) -> dict[str, Any]:
     """Result and times of one run."""
-    row = {"name": run["name"], "kind": run["kind"], "launches": len(run["order"]), "order": run["order_class"]}
+    row: dict[str, Any] = {
+        "name": run["name"], "kind": run["kind"], "launches": len(run["order"]), "order": run["order_class"],
+    }  # fmt: skip
     prepared = Run(device, pack, run)
     try:
         prepared.once()
@@ -209,6 +229,8 @@ def run_one(device: Device, pack: Pack, run: dict[str, Any], end: float) -> dict
         limit = min(end, time.monotonic() + TIMED_SECONDS)
         while len(times) < MOST_REPEATS and (len(times) < 3 or time.monotonic() < limit):
             times.append(prepared.once())
+        if run["kind"] == "frame":
+            row["kernels"] = prepared.by_kernel()
     finally:
         prepared.close()
     worst = max(verdicts, key=["same", "permuted", "close", "different"].index, default="same")

@@ -14,7 +14,7 @@ import pytest
 
 import engine
 from benchmarks import device
-from benchmarks.device_pack import Sequence, Unpackable, Writer, record_launch
+from benchmarks.device_pack import Sequence, Unpackable, Writer, record_launch, recorded_frame
 from engine.context.emulator.driver import Driver
 from engine.context.launch import checked_grid
 
@@ -30,6 +30,11 @@ def append(x: engine.array(dtype=float), rows: engine.array(dtype=float), count:
     i = engine.tid()
     if x[i] > 0.0:
         rows[engine.atomic_add(count, 0, 1)] = x[i]
+
+
+@engine.kernel
+def count_down(turns: engine.array(dtype=int)):
+    turns[0] = turns[0] - 1
 
 
 @engine.kernel
@@ -144,6 +149,27 @@ def test_memory_that_holds_addresses_is_left_out() -> None:
         Sequence(writer, "read", "kernel").add(read, checked_grid("read", 1, writer.device), args, 256)
 
 
+def test_a_graph_is_recorded_as_a_frame_with_its_conditions(tmp_path: Path) -> None:
+    x, turns, sums = engine.ones(8), engine.array([2], dtype=int), engine.zeros(1)
+    with engine.ScopedCapture() as capture:
+        engine.capture_while(turns, lambda: (engine.launch(scale, 8, [x, 3.0]), engine.launch(count_down, 1, [turns])))
+        engine.launch(total, 8, [x, sums])
+    writer = Writer("sm_80")
+    with recorded_frame(writer, "scene"):
+        engine.capture_launch(capture.graph)
+    assert x.numpy().tolist() == [13.0] * 8 and turns[0] == 0  # it ran, too: 1 → 4 → 13
+    assert [run["name"] for run in writer.runs[:-1]] == ["scene scale", "scene count_down", "scene total"]
+    frame = writer.runs[-1]
+    assert frame["order"] == [0, 1, 0, 1, 2] and frame["kind"] == "frame" and not writer.left_out
+    writer.write(tmp_path, {})
+    row = results(tmp_path, only="frame")["runs"][0]
+    assert row["bits"] == "same" and {key: count for key, (_, count) in row["kernels"].items()} == {
+        "scale.0": 2, "count_down.1": 2, "total.2": 1}  # fmt: skip
+    with recorded_frame(writer, "again"):
+        engine.capture_launch(capture.graph)
+    assert [run["name"] for run in writer.runs[4:]] == ["again frame 1"]  # its kernels have runs of their own
+
+
 def test_repeated_contents_are_stored_once() -> None:
     writer = Writer("sm_80")
     piece = np.random.default_rng(0).integers(0, 256, 1 << 18).astype(np.uint8)
@@ -169,4 +195,5 @@ def test_all_kernels_of_the_scenes_give_the_bits_of_the_cpu(tmp_path: Path) -> N
     assert device.main(["pack", str(path), "--small"]) == 0
     found = device.device_runner.run_pack(device.device_runner.Pack(path), Driver(80))
     assert found["wrong"] == found["not_run"] == [] and len(found["runs"]) > 40
-    assert max(row["launches"] for row in found["runs"]) > 100  # a whole frame
+    frame = max(found["runs"], key=lambda row: row["launches"])
+    assert frame["launches"] > 100 and sum(count for _, count in frame["kernels"].values()) == frame["launches"]
