@@ -363,7 +363,26 @@ def _installation() -> dict[str, str]:
 
 def _checks() -> list[Check]:
     """The checks of `engine doctor`, each of which can fail on its own."""
-    return [_check(name, test) for name, test in _CHECKS.items()]
+    return [*(_check(name, test) for name, test in _CHECKS.items()), *_gpu_checks()]
+
+
+def _gpu_checks() -> list[Check]:
+    """What the GPUs of this machine need; one line where there is none."""
+    from engine.compiler.target_ptx import newest_for, ptx_target
+    from engine.context.device_cuda import load_driver
+    from engine.context.gpu_doctor import diagnose
+
+    try:
+        import resource
+
+        locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    except ImportError:  # Windows, which has no such limit
+        locked = -1
+    try:
+        found = diagnose(load_driver, lambda arch: ptx_target(newest_for(arch)).driver, locked)
+    except Exception as error:
+        return [Check("gpu", False, f"{type(error).__name__}: {' '.join(str(error).split())}")]
+    return [Check(one.name, one.ok, one.text) for one in found]
 
 
 def _check(name: str, test: Any) -> Check:

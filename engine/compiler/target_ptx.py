@@ -145,6 +145,18 @@ def _target(arch: str, version: int) -> PtxTarget:
     return PtxTarget(arch, version)
 
 
+def newest_for(capability: int) -> str:
+    """The newest known architecture whose PTX a GPU of this compute capability (10·major + minor) runs.
+
+    PTX runs on every later GPU. Raises ConfigError for a GPU that is older than all of them.
+    """
+    known = [name for name in ARCHITECTURES if int(name[3:]) <= capability]
+    if not known:
+        least = next(iter(ARCHITECTURES))
+        raise ConfigError("ptx_arch", f"{least} is the oldest architecture, the GPU is sm_{capability}")
+    return max(known, key=lambda name: int(name[3:]))
+
+
 def ptx_target(arch: str = "", version: str | int = "") -> PtxTarget:
     """The target of an architecture and PTX version; `config.ptx_arch` and `config.ptx_version` where none is given.
 

@@ -224,9 +224,9 @@ class CudaDevice:
 
     def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, Program]:
         from engine.compiler.emit_ptx import HEADER_BYTES, PARAMETER_BYTES
-        from engine.compiler.target_ptx import ptx_target  # needs LLVM, which only a launch does
+        from engine.compiler.target_ptx import newest_for, ptx_target  # needs LLVM, which only a launch does
 
-        compiled = kernel.compile(arg_types, ptx_target(f"sm_{self.arch}"), dense)
+        compiled = kernel.compile(arg_types, ptx_target(newest_for(self.arch)), dense)
         nbytes = HEADER_BYTES + compiled.abi.size
         by_pointer = nbytes > PARAMETER_BYTES
         pointers = _pointers(compiled, kernel.params, arg_types, HEADER_BYTES)
@@ -288,13 +288,20 @@ class CudaDevice:
 # what is missing, in plain words
 
 
+def load_driver() -> Any:
+    """The binding of NVIDIA's driver. Raises ImportError without cuda-python."""
+    import cuda.bindings.driver as driver
+
+    return driver
+
+
 def _open_cuda(name: str) -> CudaDevice:
     """The GPU of this number. Raises DeviceError where there is none, and says what is missing."""
     _, _, number = name.partition(":")
     if number and not number.isdigit():
         raise DeviceError(f"unknown device '{name}'; GPUs are numbered: cuda:0, cuda:1, …")
     try:
-        import cuda.bindings.driver as driver
+        driver = load_driver()
     except ImportError as error:
         raise DeviceError(
             f"device '{name}' is not available: the package cuda-python is not installed ({error})"
