@@ -135,6 +135,26 @@ _FUNCTIONS |= dict.fromkeys(
     ("HashGrid", "HashGridQuery", "hash_grid_point_id", "hash_grid_query", "hash_grid_query_next"),
     "engine.kernels.hash_grid",
 )
+_FUNCTIONS |= dict.fromkeys(
+    ("Mesh", "mesh_eval_face_normal", "mesh_eval_position", "mesh_eval_velocity", "mesh_get", "mesh_get_index",
+     "mesh_get_point", "mesh_get_velocity"),
+    "engine.geom.query_mesh",
+)  # fmt: skip
+_FUNCTIONS |= dict.fromkeys(
+    ("MeshQueryRay", "mesh_query_ray", "mesh_query_ray_anyhit", "mesh_query_ray_count_intersections"),
+    "engine.geom.ray_query",
+)
+_FUNCTIONS |= dict.fromkeys(
+    ("MeshQueryPoint", "mesh_query_point", "mesh_query_point_no_sign", "mesh_query_point_sign_normal",
+     "mesh_query_point_sign_parity", "mesh_query_point_sign_winding_number"),
+    "engine.geom.point_query",
+)  # fmt: skip
+_FUNCTIONS |= dict.fromkeys(
+    ("BvhQuery", "bvh_query_aabb", "bvh_query_capsule", "bvh_query_next", "bvh_query_ray", "bvh_query_sphere",
+     "mesh_query_aabb", "mesh_query_aabb_next"),
+    "engine.geom.box_query",
+)  # fmt: skip
+_FUNCTIONS |= {"Bvh": "engine.geom.bvh"}
 
 __all__ = [
     "CaptureError", "Graph", "ScopedCapture", "capture_begin", "capture_debug_dot_print", "capture_end", "capture_if",

@@ -1,0 +1,281 @@
+"""Wide bounding volume hierarchies in memory: their layout behind a handle, the boxes of a refit, and `Bvh` over boxes.
+
+    node   56 words: lower x[8] y[8] z[8], upper x[8] y[8] z[8], child[8]     (no child: an inverted box, EMPTY)
+    leaf   40 words: first corner x[4] y[4] z[4], second, third, number[4]     (no primitive: corners NaN, number −1)
+
+A child is the number of a node, or ~(4 · leaf + primitives − 1). A box is kept as the triangle (lower, upper, lower),
+so that one traversal serves both. A handle is the address of a `Tree` in the device's memory: the uint64 that kernels
+get.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import lang as k
+from engine.compiler.values import vector
+from engine.context import array, empty, launch
+from engine.context.device import get_device
+from engine.errors import ArgumentError
+from engine.geom.bvh_build import EMPTY, LEAF, WIDTH, Topology, build
+
+vec8: Any = vector(length=8, dtype=k.float32)
+NODE_WORDS = 7 * WIDTH
+LEAF_WORDS = 10 * LEAF
+CONSTRUCTORS = ("sah", "median", "lbvh")
+
+
+@k.struct
+class Tree:
+    """What stands behind a handle. The arrays of a mesh are empty for a hierarchy of boxes."""
+
+    points: k.array(dtype=k.vec3)
+    velocities: k.array(dtype=k.vec3)
+    indices: k.array(dtype=int)  # three for each triangle
+    nodes: k.array(dtype=float)
+    leaves: k.array(dtype=float)
+    parents: k.array(dtype=int)  # 8 · node + child of each node; −1 at the root
+    moments: k.array(dtype=float)  # for winding numbers; empty without
+
+
+@k.func
+def tree_of(handle: k.uint64) -> Tree:
+    trees = array(ptr=handle, shape=1, dtype=Tree)
+    return trees[0]
+
+
+# --- records of the primitives, for the build -------------------------------------------------------------------------
+
+
+@k.func
+def write_record(records: k.array(dtype=float), keep: k.array(dtype=int), i: int, lower: k.vec3, upper: k.vec3,
+                 usable: bool):  # fmt: skip
+    keep[i] = 1 if usable else 0
+    for c in range(3):
+        records[8 * i + c] = lower[c]
+        records[8 * i + c + 4] = -upper[c]
+    records[8 * i + 3] = k.bitcast(i, k.float32)
+    records[8 * i + 7] = 0.0
+
+
+@k.kernel
+def record_triangles(
+    points: k.array(dtype=k.vec3),
+    indices: k.array(dtype=int),
+    records: k.array(dtype=float),
+    keep: k.array(dtype=int),
+):
+    """Triangles whose corners are not finite are not kept."""
+    i = k.tid()
+    a, b, c = points[indices[3 * i]], points[indices[3 * i + 1]], points[indices[3 * i + 2]]
+    lower = k.min(k.min(a, b), c)
+    upper = k.max(k.max(a, b), c)
+    sum = a + b + c
+    usable = k.isfinite(sum[0]) and k.isfinite(sum[1]) and k.isfinite(sum[2])
+    write_record(records, keep, i, lower, upper, usable)
+
+
+@k.kernel
+def record_boxes(
+    lowers: k.array(dtype=k.vec3),
+    uppers: k.array(dtype=k.vec3),
+    records: k.array(dtype=float),
+    keep: k.array(dtype=int),
+):
+    """Boxes that are not finite, or inverted, are not kept."""
+    i = k.tid()
+    lower, upper = lowers[i], uppers[i]
+    usable = True
+    for c in range(3):
+        usable = usable and k.isfinite(lower[c]) and k.isfinite(upper[c]) and lower[c] <= upper[c]
+    write_record(records, keep, i, lower, upper, usable)
+
+
+# --- boxes ------------------------------------------------------------------------------------------------------------
+
+
+@k.func
+def write_corners(leaves: k.array(dtype=float), at: int, a: k.vec3, b: k.vec3, c: k.vec3, number: int):
+    """`at` is the word of the first corner's x."""
+    for axis in range(3):
+        leaves[at + 4 * axis] = a[axis]
+        leaves[at + 12 + 4 * axis] = b[axis]
+        leaves[at + 24 + 4 * axis] = c[axis]
+    leaves[at + 36] = k.bitcast(number, k.float32)
+
+
+@k.kernel
+def fill_triangles(
+    points: k.array(dtype=k.vec3),
+    indices: k.array(dtype=int),
+    members: k.array(dtype=int, ndim=2),
+    leaves: k.array(dtype=float),
+):
+    leaf, lane = k.tid()
+    i = members[leaf, lane]
+    a, b, c = k.vec3(k.nan), k.vec3(k.nan), k.vec3(k.nan)
+    if i >= 0:
+        a, b, c = points[indices[3 * i]], points[indices[3 * i + 1]], points[indices[3 * i + 2]]
+    write_corners(leaves, LEAF_WORDS * leaf + lane, a, b, c, i)
+
+
+@k.kernel
+def fill_boxes(
+    lowers: k.array(dtype=k.vec3),
+    uppers: k.array(dtype=k.vec3),
+    members: k.array(dtype=int, ndim=2),
+    leaves: k.array(dtype=float),
+):
+    leaf, lane = k.tid()
+    i = members[leaf, lane]
+    a, b = k.vec3(k.nan), k.vec3(k.nan)
+    if i >= 0:
+        a, b = lowers[i], uppers[i]
+    write_corners(leaves, LEAF_WORDS * leaf + lane, a, b, a, i)
+
+
+@k.kernel
+def fit_nodes(
+    children: k.array(dtype=int, ndim=2), nodes: k.array(dtype=float), leaves: k.array(dtype=float), start: int
+):
+    """The boxes of one level's children; numbers that are NaN do not count."""
+    i = start + k.tid()
+    for c in range(WIDTH):
+        child = children[i, c]
+        for axis in range(3):
+            lower = float(k.inf)
+            upper = float(-k.inf)
+            if child >= 0:
+                at = NODE_WORDS * child + WIDTH * axis
+                for s in range(WIDTH):
+                    lower = k.select_min(nodes[at + s], lower)
+                    upper = k.select_max(nodes[at + 3 * WIDTH + s], upper)
+            elif child != EMPTY:
+                at = LEAF_WORDS * (~child >> 2) + LEAF * axis
+                for corner in range(3):
+                    for s in range(LEAF):
+                        x = leaves[at + 12 * corner + s]
+                        lower = k.select_min(x, lower)
+                        upper = k.select_max(x, upper)
+            nodes[NODE_WORDS * i + WIDTH * axis + c] = lower
+            nodes[NODE_WORDS * i + WIDTH * (axis + 3) + c] = upper
+        nodes[NODE_WORDS * i + 6 * WIDTH + c] = k.bitcast(child, k.float32)
+
+
+class Hierarchy:
+    """Topology, boxes and handle of a set of primitives. `skipped` counts those that are not finite and left out."""
+
+    def __init__(self, device, count: int):
+        self.device, self.count, self.skipped = device, count, 0
+        self.topology: Topology | None = None
+        self.handle = empty(1, dtype=Tree, device=device)
+        self.moments: Any = None
+
+    def rebuild(self, record, fill, sources, fields) -> None:
+        """Builds anew. `record` and `fill` are kernels that read the arrays `sources`; `fields` go into the handle."""
+        n, device = self.count, self.device
+        records = empty(8 * max(n, 1), dtype=float, device=device)
+        keep = empty(max(n, 1), dtype=int, device=device)
+        if n > 0:
+            launch(record, n, inputs=[*sources, records, keep], device=device)
+        kept = keep.numpy()[:n] != 0
+        self.skipped = n - int(kept.sum())
+        if self.skipped:
+            usable = records.numpy()[: 8 * n].reshape(n, 8)[kept].reshape(-1)
+            records = array(np.append(usable, np.zeros(8, np.float32)), dtype=float, device=device)
+        self.topology = topology = build(records, n - self.skipped)
+        self.nodes = empty(NODE_WORDS * len(topology.children), dtype=float, device=device)
+        self.leaves = empty(LEAF_WORDS * len(topology.members), dtype=float, device=device)
+        self.fields = fields
+        self.point_at()
+        self.refit(fill, sources)
+
+    def point_at(self) -> None:
+        """Writes the handle; whatever it names is kept alive by this object."""
+        assert self.topology is not None
+        tree = Tree(  # type: ignore[call-arg]
+            nodes=self.nodes, leaves=self.leaves, parents=self.topology.parents, moments=self.moments, **self.fields
+        )  # fmt: skip
+        self.handle.assign([tree])
+
+    def refit(self, fill, sources) -> None:
+        """New boxes for primitives that have moved; the topology stays."""
+        topology, device = self.topology, self.device
+        assert topology is not None
+        launch(fill, topology.members.shape, inputs=[*sources, topology.members, self.leaves], device=device)
+        for first, end in self.levels_upward():
+            arguments = [topology.children, self.nodes, self.leaves, first]
+            launch(fit_nodes, end - first, inputs=arguments, device=device)
+
+    def levels_upward(self) -> list[tuple[int, int]]:
+        """(first node, end) of each level, the deepest first."""
+        assert self.topology is not None
+        levels = self.topology.levels
+        return list(zip(levels[:-1], levels[1:], strict=True))[::-1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the hierarchy takes, what a refit needs included."""
+        t = self.topology
+        assert t is not None
+        return 4 * (self.nodes.size + self.leaves.size + t.children.size + t.parents.size + t.members.size)
+
+
+def check_array(name: str, value: Any, dtype: Any, device: Any = None) -> None:
+    """Raises ArgumentError unless `value` is a gapless 1-d array of `dtype` on `device`."""
+    if not isinstance(value, array):
+        raise ArgumentError(f"{name} must be an engine array, got {type(value).__name__}")
+    if value.element != dtype.ir_type if hasattr(dtype, "ir_type") else value.element != dtype:
+        raise ArgumentError(f"{name} must have dtype {dtype!r}, got {value.element!r}")
+    if value.ndim != 1 or not value.is_contiguous:
+        raise ArgumentError(f"{name} must be one-dimensional and contiguous, got shape {value.shape}")
+    if device is not None and value.device is not device:
+        raise ArgumentError(f"{name} is on {value.device.name}, the other arrays on {device.name}")
+
+
+def check_constructor(constructor: str | None, leaf_size: int | None) -> None:
+    """The names that Warp's builders have. There is one builder here: the names only are checked."""
+    if constructor is not None and constructor not in CONSTRUCTORS:
+        raise ValueError(f"unknown constructor {constructor!r}: one of {', '.join(CONSTRUCTORS)}")
+    if leaf_size is not None and leaf_size < 1:
+        raise ValueError(f"leaf_size must be positive, got {leaf_size}")
+
+
+class Bvh:
+    """A hierarchy of axis-aligned boxes for the `bvh_query_*` functions: `.id` is what kernels take as a uint64.
+
+    lowers, uppers: arrays of vec3 (n,), which are kept: write to them and call `refit` (same topology) or `rebuild`.
+    Boxes that are not finite or inverted are left out, `skipped` counts them. `constructor` and `leaf_size` are there
+    for scripts written for Warp; the builder is always the binned SAH builder. Raises ArgumentError for unfit arrays.
+    """
+
+    def __init__(self, lowers, uppers, constructor: str | None = None, groups=None, leaf_size: int | None = None):
+        check_array("lowers", lowers, k.vec3)
+        check_array("uppers", uppers, k.vec3, lowers.device)
+        check_constructor(constructor, leaf_size)
+        if groups is not None:
+            raise ArgumentError("groups of a Bvh are not supported")
+        if len(lowers) != len(uppers):
+            raise ArgumentError(f"lowers and uppers differ in length: {len(lowers)} and {len(uppers)}")
+        self.lowers, self.uppers, self.device = lowers, uppers, get_device(lowers.device)
+        self._tree = Hierarchy(self.device, len(lowers))
+        self.rebuild()
+
+    @property
+    def id(self) -> int:
+        """The handle: an address, which stays the same for the life of the object."""
+        return self._tree.handle.ptr
+
+    @property
+    def skipped(self) -> int:
+        """Boxes that are not finite, or inverted, at the last build."""
+        return self._tree.skipped
+
+    def rebuild(self, constructor: str | None = None) -> None:
+        """Build anew from the present boxes."""
+        check_constructor(constructor, None)
+        self._tree.rebuild(record_boxes, fill_boxes, [self.lowers, self.uppers], {})
+
+    def refit(self) -> None:
+        """Boxes have moved."""
+        self._tree.refit(fill_boxes, [self.lowers, self.uppers])

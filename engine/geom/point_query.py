@@ -1,0 +1,488 @@
+"""The closest point of a triangle mesh, in kernels, with the sign by ray, parity, normal or winding number."""
+
+from typing import Any
+
+from engine.compiler import lang as k
+from engine.compiler.values import vector
+from engine.context import array
+from engine.geom.box_query import axis_gap, lowest
+from engine.geom.bvh import LEAF_WORDS, NODE_WORDS, Tree, tree_of
+from engine.geom.bvh_build import EMPTY, STACK
+from engine.geom.ray_query import COUNT, corner, face_normal, trace
+
+vec8: Any = vector(length=8, dtype=k.float32)
+vec3d = k.vec3d
+
+NEARER = 1.0 - 2.0**-20  # a box may be this much nearer than computed
+LARGE = 3.0e38
+FLAT = 1.0e-12  # a triangle whose squared area is less than this, in terms of its edges, is three edges
+
+# directions along which a sign is sought, of no meaning but that few meshes have edges in them
+RAYS = ((0.73950, 0.53871, 0.40362), (-0.36213, 0.82531, 0.43322), (0.21871, -0.40417, 0.88815))
+
+
+@k.struct
+class MeshQueryPoint:
+    """What a closest-point query found: u and v are the weights of the triangle's first two corners; sign −1 inside."""
+
+    result: bool
+    sign: float
+    face: int
+    u: float
+    v: float
+
+
+# --- the closest point ------------------------------------------------------------------------------------------------
+
+
+@k.func
+def on_segment(p: vec3d, a: vec3d, b: vec3d) -> k.float64:
+    """Where on a … b the point closest to p lies, 0 to 1."""
+    ab = b - a
+    length2 = k.dot(ab, ab)
+    s = k.float64(0.0)
+    if length2 > k.float64(0.0):
+        s = k.clamp(k.dot(p - a, ab) / length2, k.float64(0.0), k.float64(1.0))
+    return s
+
+
+@k.func
+def nearest_edge(p: vec3d, a: vec3d, b: vec3d, c: vec3d) -> vec3d:
+    """Weights of the corners at the closest point of the three edges."""
+    one = k.float64(1.0)
+    s, t, r = on_segment(p, a, b), on_segment(p, b, c), on_segment(p, c, a)
+    best = k.length_sq(p - (a + (b - a) * s))
+    out = vec3d(one - s, s, k.float64(0.0))
+    other = k.length_sq(p - (b + (c - b) * t))
+    if other < best:
+        best = other
+        out = vec3d(k.float64(0.0), one - t, t)
+    if k.length_sq(p - (c + (a - c) * r)) < best:
+        out = vec3d(r, k.float64(0.0), one - r)
+    return out
+
+
+@k.func
+def closest_weights(p: vec3d, a: vec3d, b: vec3d, c: vec3d) -> vec3d:
+    """Weights of the corners at the point of a triangle that is closest to p; 0 exactly on edges and corners.
+
+    Ericson 2005, "Real-Time Collision Detection", 5.1.5, in float64; flat triangles are their edges.
+    """
+    zero, one = k.float64(0.0), k.float64(1.0)
+    ab, ac, ap = b - a, c - a, p - a
+    normal = k.cross(ab, ac)
+    out = vec3d(zero, zero, one)
+    if k.length_sq(normal) <= k.float64(FLAT) * k.length_sq(ab) * k.length_sq(ac):
+        out = nearest_edge(p, a, b, c)
+    else:
+        d1, d2 = k.dot(ab, ap), k.dot(ac, ap)
+        d3, d4 = d1 - k.dot(ab, ab), d2 - k.dot(ac, ab)
+        d5, d6 = d1 - k.dot(ab, ac), d2 - k.dot(ac, ac)
+        va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
+        if d1 <= zero and d2 <= zero:
+            out = vec3d(one, zero, zero)
+        elif d3 >= zero and d4 <= d3:
+            out = vec3d(zero, one, zero)
+        elif d6 >= zero and d5 <= d6:
+            out = vec3d(zero, zero, one)
+        elif vc <= zero and d1 >= zero and d3 <= zero:
+            s = d1 / (d1 - d3)
+            out = vec3d(one - s, s, zero)
+        elif vb <= zero and d2 >= zero and d6 <= zero:
+            s = d2 / (d2 - d6)
+            out = vec3d(one - s, zero, s)
+        elif va <= zero and d4 >= d3 and d5 >= d6:
+            s = (d4 - d3) / ((d4 - d3) + (d5 - d6))
+            out = vec3d(zero, one - s, s)
+        else:
+            share = one / (va + vb + vc)
+            out = vec3d(one - vb * share - vc * share, vb * share, vc * share)
+    return out
+
+
+@k.func
+def leaf_corner(leaves: k.array(dtype=float), at: int) -> k.vec3:
+    """The corner whose x is word `at`."""
+    return k.vec3(leaves[at], leaves[at + 4], leaves[at + 8])
+
+
+@k.func
+def closest(tree: Tree, point: k.vec3, max_dist: float):
+    """(face or −1, weights of its corners at the closest point that is less than max_dist away)."""
+    boxes = array(ptr=tree.nodes.ptr, shape=len(tree.nodes) // 8, dtype=vec8)
+    px, py, pz = vec8(point[0]), vec8(point[1]), vec8(point[2])
+    p = vec3d(k.float64(point[0]), k.float64(point[1]), k.float64(point[2]))
+    stack = k.zeros(shape=STACK, dtype=int)
+    entry = k.zeros(shape=STACK, dtype=float)
+    distance = k.zeros(shape=8, dtype=float)
+    best = k.min(max_dist * max_dist, LARGE)
+    exact = k.float64(best)
+    face = -1
+    weights = vec3d()
+    top = 1 if max_dist > 0.0 and k.isfinite(point[0] + point[1] + point[2]) else 0
+    while top > 0:
+        top -= 1
+        node = stack[top]
+        if entry[top] <= best:
+            if node >= 0:
+                at = 7 * node
+                x = axis_gap(boxes[at], boxes[at + 3], px)
+                y = axis_gap(boxes[at + 1], boxes[at + 4], py)
+                z = axis_gap(boxes[at + 2], boxes[at + 5], pz)
+                squared = (k.cw_mul(x, x) + k.cw_mul(y, y) + k.cw_mul(z, z)) * NEARER
+                mask = k.bit_mask(k.less_equal(squared, vec8(best)))
+                for c in range(8):
+                    distance[c] = squared[c]
+                base = top
+                while mask != k.uint32(0):
+                    c = lowest(mask)
+                    mask = mask & (mask - k.uint32(1))
+                    d = distance[c]
+                    q = top
+                    while q > base and entry[k.max(q - 1, 0)] < d:
+                        entry[q] = entry[q - 1]
+                        stack[q] = stack[q - 1]
+                        q -= 1
+                    entry[q] = d
+                    stack[q] = k.bitcast(tree.nodes[NODE_WORDS * node + 48 + c], k.int32)
+                    top += 1
+            elif node != EMPTY:
+                for c in range((~node & 3) + 1):
+                    at = LEAF_WORDS * (~node >> 2) + c
+                    a = vec3d(leaf_corner(tree.leaves, at))
+                    b = vec3d(leaf_corner(tree.leaves, at + 12))
+                    third = vec3d(leaf_corner(tree.leaves, at + 24))
+                    w = closest_weights(p, a, b, third)
+                    far = k.length_sq(a * w[0] + b * w[1] + third * w[2] - p)
+                    number = k.bitcast(tree.leaves[at + 36], k.int32)
+                    if far < exact or (far == exact and face >= 0 and number < face):
+                        exact = far
+                        best = float(far) * (1.0 + 2.0**-20)
+                        face = number
+                        weights = w
+    return face, weights
+
+
+# --- signs ------------------------------------------------------------------------------------------------------------
+
+
+@k.func
+def sign_by_rays(tree: Tree, point: k.vec3, by_parity: bool) -> float:
+    """−1 inside: where two of three rays leave more often than they enter, or cross an odd number of times. On a closed
+    mesh they agree, so that the third is seldom asked."""
+    votes, asked = 0, 0
+    while asked < 2 or (asked == 2 and votes == 1):
+        toward = k.vec3(RAYS[0][0], RAYS[0][1], RAYS[0][2])
+        if asked == 1:
+            toward = k.vec3(RAYS[1][0], RAYS[1][1], RAYS[1][2])
+        elif asked == 2:
+            toward = k.vec3(RAYS[2][0], RAYS[2][1], RAYS[2][2])
+        crossed, _t, _u, _v, side, _face = trace(tree, point, toward, k.inf, COUNT)
+        inside = side < 0.0
+        if by_parity:
+            inside = crossed & 1 == 1
+        if inside:
+            votes += 1
+        asked += 1
+    return -1.0 if votes >= 2 else 1.0
+
+
+@k.func
+def same(a: k.vec3, b: k.vec3) -> bool:
+    return a[0] == b[0] and a[1] == b[1] and a[2] == b[2]
+
+
+@k.func
+def angle_between(a: k.vec3, b: k.vec3) -> float:
+    return k.atan2(k.length(k.cross(a, b)), k.dot(a, b))
+
+
+@k.func
+def share_of_normal(a: k.vec3, b: k.vec3, c: k.vec3, p: k.vec3, q: k.vec3) -> k.vec3:
+    """What a triangle adds to the normal at its corner p, weighted by its angle; at its edge p, q, if they differ."""
+    normal = k.normalize(k.cross(b - a, c - a))
+    out = k.vec3()
+    if same(p, q):
+        if same(a, p):
+            out = normal * angle_between(b - a, c - a)
+        elif same(b, p):
+            out = normal * angle_between(c - b, a - b)
+        elif same(c, p):
+            out = normal * angle_between(a - c, b - c)
+    else:
+        has_p = same(a, p) or same(b, p) or same(c, p)
+        has_q = same(a, q) or same(b, q) or same(c, q)
+        if has_p and has_q:
+            out = normal
+    return out
+
+
+@k.func
+def pseudonormal(tree: Tree, p: k.vec3, q: k.vec3) -> k.vec3:
+    """The angle-weighted normal at a corner (p = q) or an edge, from all triangles with corners at these positions.
+
+    Bærentzen, Aanæs 2005, "Signed Distance Computation Using the Angle Weighted Pseudonormal".
+    """
+    boxes = array(ptr=tree.nodes.ptr, shape=len(tree.nodes) // 8, dtype=vec8)
+    x, y, z = vec8(p[0]), vec8(p[1]), vec8(p[2])
+    stack = k.zeros(shape=STACK, dtype=int)
+    normal = k.vec3()
+    top = 1
+    while top > 0:
+        top -= 1
+        node = stack[top]
+        if node >= 0:
+            at = 7 * node
+            mask = k.bit_mask(k.less_equal(boxes[at], x)) & k.bit_mask(k.less_equal(x, boxes[at + 3]))
+            mask = mask & k.bit_mask(k.less_equal(boxes[at + 1], y)) & k.bit_mask(k.less_equal(y, boxes[at + 4]))
+            mask = mask & k.bit_mask(k.less_equal(boxes[at + 2], z)) & k.bit_mask(k.less_equal(z, boxes[at + 5]))
+            while mask != k.uint32(0):
+                stack[top] = k.bitcast(tree.nodes[NODE_WORDS * node + 48 + lowest(mask)], k.int32)
+                mask = mask & (mask - k.uint32(1))
+                top += 1
+        elif node != EMPTY:
+            for c in range((~node & 3) + 1):
+                at = LEAF_WORDS * (~node >> 2) + c
+                a = leaf_corner(tree.leaves, at)
+                b = leaf_corner(tree.leaves, at + 12)
+                d = leaf_corner(tree.leaves, at + 24)
+                normal += share_of_normal(a, b, d, p, q)
+    return normal
+
+
+@k.func
+def sign_by_normal(tree: Tree, point: k.vec3, face: int, weights: vec3d) -> float:
+    """−1 behind the surface at the closest point."""
+    a, b, c = corner(tree, face, 0), corner(tree, face, 1), corner(tree, face, 2)
+    zero = k.float64(0.0)
+    u, v, w = weights[0] == zero, weights[1] == zero, weights[2] == zero
+    normal = face_normal(tree, face)
+    if u and v:
+        normal = pseudonormal(tree, c, c)
+    elif v and w:
+        normal = pseudonormal(tree, a, a)
+    elif w and u:
+        normal = pseudonormal(tree, b, b)
+    elif u:
+        normal = pseudonormal(tree, b, c)
+    elif v:
+        normal = pseudonormal(tree, a, c)
+    elif w:
+        normal = pseudonormal(tree, a, b)
+    nearest = vec3d(a) * weights[0] + vec3d(b) * weights[1] + vec3d(c) * weights[2]
+    away = vec3d(point) - nearest
+    return -1.0 if k.dot(away, vec3d(normal)) < zero else 1.0
+
+
+@k.func
+def solid_angle(a: k.vec3, b: k.vec3, c: k.vec3) -> float:
+    """Of a triangle seen from the origin (van Oosterom, Strackee 1983), in 4 pi; positive seen from behind."""
+    la, lb, lc = k.length(a), k.length(b), k.length(c)
+    below = la * lb * lc + k.dot(a, b) * lc + k.dot(b, c) * la + k.dot(c, a) * lb
+    return k.atan2(k.dot(a, k.cross(b, c)), below) / (2.0 * k.pi)
+
+
+@k.func
+def winding_number(tree: Tree, point: k.vec3, accuracy: float) -> float:
+    """1 inside a closed mesh, 0 outside: a child that is further away than `accuracy` times its radius is a dipole.
+
+    Barill and others 2018, "Fast Winding Numbers for Soups and Clouds". Without moments all triangles are summed.
+    """
+    stack = k.zeros(shape=STACK, dtype=int)
+    total = 0.0
+    top = 1
+    while top > 0:
+        top -= 1
+        node = stack[top]
+        if node >= 0:
+            for c in range(8):
+                child = k.bitcast(tree.nodes[NODE_WORDS * node + 48 + c], k.int32)
+                descend = child != EMPTY
+                if descend and len(tree.moments) > 0:
+                    at = NODE_WORDS * node + c
+                    m = tree.moments
+                    away = k.vec3(m[at], m[at + 8], m[at + 16]) - point
+                    far = k.length(away)
+                    if far > accuracy * m[at + 48]:
+                        descend = False
+                        area = k.vec3(m[at + 24], m[at + 32], m[at + 40])
+                        total += k.dot(away, area) / (far * far * far * 4.0 * k.pi)
+                if descend:
+                    stack[top] = child
+                    top += 1
+        else:
+            for c in range((~node & 3) + 1):
+                at = LEAF_WORDS * (~node >> 2) + c
+                a = leaf_corner(tree.leaves, at)
+                b = leaf_corner(tree.leaves, at + 12)
+                d = leaf_corner(tree.leaves, at + 24)
+                total += solid_angle(a - point, b - point, d - point)
+    return total
+
+
+# --- the functions of the language ------------------------------------------------------------------------------------
+
+
+@k.func
+def answer(tree: Tree, face: int, weights: vec3d) -> MeshQueryPoint:
+    q = MeshQueryPoint()
+    if face >= 0:
+        q.result = True
+        q.face = face
+        q.u, q.v = float(weights[0]), float(weights[1])
+    return q
+
+
+@k.func
+def mesh_query_point_no_sign(id: k.uint64, point: k.vec3, max_dist: float) -> MeshQueryPoint:
+    """The closest point of the mesh that is less than max_dist away; `sign` is 0."""
+    q = MeshQueryPoint()
+    if id != k.uint64(0):
+        tree = tree_of(id)
+        face, weights = closest(tree, point, max_dist)
+        q = answer(tree, face, weights)
+    return q
+
+
+@k.func
+def mesh_query_point(id: k.uint64, point: k.vec3, max_dist: float) -> MeshQueryPoint:
+    """The closest point; the sign is −1 where a ray leaves the mesh more often than it enters it, by most of three."""
+    q = mesh_query_point_no_sign(id, point, max_dist)
+    if q.result:
+        q.sign = sign_by_rays(tree_of(id), point, False)
+    return q
+
+
+@k.func
+def mesh_query_point_sign_parity(id: k.uint64, point: k.vec3, max_dist: float) -> MeshQueryPoint:
+    """The closest point; the sign is −1 where a ray crosses the mesh an odd number of times: faces may be turned."""
+    q = mesh_query_point_no_sign(id, point, max_dist)
+    if q.result:
+        q.sign = sign_by_rays(tree_of(id), point, True)
+    return q
+
+
+@k.func
+def mesh_query_point_sign_normal(
+    id: k.uint64, point: k.vec3, max_dist: float, epsilon: float = 1.0e-3
+) -> MeshQueryPoint:
+    """The closest point; the sign is that of the surface's normal there: right for closed meshes, quick for all.
+
+    `epsilon` is ignored: the triangles around an edge or a corner are found by position.
+    """
+    q = MeshQueryPoint()
+    if id != k.uint64(0):
+        tree = tree_of(id)
+        face, weights = closest(tree, point, max_dist)
+        q = answer(tree, face, weights)
+        if face >= 0:
+            q.sign = sign_by_normal(tree, point, face, weights)
+    return q
+
+
+@k.func
+def mesh_query_point_sign_winding_number(
+    id: k.uint64, point: k.vec3, max_dist: float, accuracy: float = 2.0, threshold: float = 0.5
+) -> MeshQueryPoint:
+    """The closest point; the sign is −1 where the winding number exceeds `threshold`: right for meshes with holes, too.
+
+    The mesh should be made with support_winding_number=True, or every triangle is looked at.
+    """
+    q = mesh_query_point_no_sign(id, point, max_dist)
+    if q.result:
+        q.sign = -1.0 if winding_number(tree_of(id), point, accuracy) > threshold else 1.0
+    return q
+
+
+# --- the same with the answer in variables, which stay as they are where nothing is near ------------------------------
+
+
+@k.func  # type: ignore[no-redef]
+def mesh_query_point_no_sign(  # noqa: F811
+    id: k.uint64, point: k.vec3, max_dist: float, face: k.ref[int], bary_u: k.ref[float], bary_v: k.ref[float]
+) -> bool:
+    q = mesh_query_point_no_sign(id, point, max_dist)
+    if q.result:
+        face = q.face
+        bary_u = q.u
+        bary_v = q.v
+    return q.result
+
+
+@k.func  # type: ignore[no-redef]
+def mesh_query_point(  # noqa: F811
+    id: k.uint64,
+    point: k.vec3,
+    max_dist: float,
+    inside: k.ref[float],
+    face: k.ref[int],
+    bary_u: k.ref[float],
+    bary_v: k.ref[float],
+) -> bool:
+    q = mesh_query_point(id, point, max_dist)
+    if q.result:
+        inside = q.sign
+        face = q.face
+        bary_u = q.u
+        bary_v = q.v
+    return q.result
+
+
+@k.func  # type: ignore[no-redef]
+def mesh_query_point_sign_parity(  # noqa: F811
+    id: k.uint64,
+    point: k.vec3,
+    max_dist: float,
+    inside: k.ref[float],
+    face: k.ref[int],
+    bary_u: k.ref[float],
+    bary_v: k.ref[float],
+) -> bool:
+    q = mesh_query_point_sign_parity(id, point, max_dist)
+    if q.result:
+        inside = q.sign
+        face = q.face
+        bary_u = q.u
+        bary_v = q.v
+    return q.result
+
+
+@k.func  # type: ignore[no-redef]
+def mesh_query_point_sign_normal(  # noqa: F811
+    id: k.uint64,
+    point: k.vec3,
+    max_dist: float,
+    inside: k.ref[float],
+    face: k.ref[int],
+    bary_u: k.ref[float],
+    bary_v: k.ref[float],
+    epsilon: float = 1.0e-3,
+) -> bool:
+    q = mesh_query_point_sign_normal(id, point, max_dist, epsilon)
+    if q.result:
+        inside = q.sign
+        face = q.face
+        bary_u = q.u
+        bary_v = q.v
+    return q.result
+
+
+@k.func  # type: ignore[no-redef]
+def mesh_query_point_sign_winding_number(  # noqa: F811
+    id: k.uint64,
+    point: k.vec3,
+    max_dist: float,
+    inside: k.ref[float],
+    face: k.ref[int],
+    bary_u: k.ref[float],
+    bary_v: k.ref[float],
+    accuracy: float = 2.0,
+    threshold: float = 0.5,
+) -> bool:
+    q = mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
+    if q.result:
+        inside = q.sign
+        face = q.face
+        bary_u = q.u
+        bary_v = q.v
+    return q.result
