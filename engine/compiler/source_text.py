@@ -34,6 +34,7 @@ class Text:
     def __init__(self, text: str, filename: str):
         self.text, self.filename = text, filename
         self.lines = text.splitlines(keepends=True)
+        self._compiled: dict[int, frozenset[CodeType]] = {}
 
     @functools.cached_property
     def tree(self) -> ast.Module:
@@ -52,18 +53,25 @@ class Text:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
 
-    def compiled(self, flags: int) -> list[CodeType]:
+    def compiled(self, flags: int) -> frozenset[CodeType]:
         """The code of everything defined in it; `flags` are the `__future__` imports of whoever compiled it."""
-        try:
-            found = [compile(self.text, self.filename, "exec", flags=flags, dont_inherit=True)]
-        except (SyntaxError, ValueError):
-            return []
-        for code in found:
-            found += [c for c in code.co_consts if isinstance(c, CodeType)]
-        return found
+        if flags not in self._compiled:
+            self._compiled[flags] = frozenset(_code_objects(self.text, self.filename, flags))
+        return self._compiled[flags]
 
     def line(self, number: int) -> str:
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+
+def _code_objects(text: str, filename: str, flags: int) -> list[CodeType]:
+    """The code of a text and of everything defined in it; none where it is no Python."""
+    try:
+        found = [compile(text, filename, "exec", flags=flags, dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return []
+    for code in found:
+        found += [c for c in code.co_consts if isinstance(c, CodeType)]
+    return found
 
 
 @functools.cache
