@@ -202,7 +202,7 @@ class Config:
     fast_math = Knob(_flag, False, "reassociate floating-point arithmetic: results then differ", keyed=True)
     lanes = Knob(_lane_count, 0, "SIMD lanes of the lanes shape; 0: as wide as the target", keyed=True)
     shape = Knob(_shape, "auto", "form of CPU code where a kernel does not say: auto, lanes, thread, timed", keyed=True)
-    opt_level = Knob(_integer(0, 3), 2, "LLVM's optimisation level", keyed=True)
+    opt_level = Knob(_integer(0, 3), 2, "LLVM's optimisation level; 3: passes that seldom help, too", keyed=True)
     max_unroll = Knob(_integer(0, 1024), 16, "loops with at most this many constant trips are unrolled", keyed=True)
     ptx_arch = Knob(_text, "sm_75", "architecture that PTX is made for where no GPU decides")
     ptx_version = Knob(_text, "", "PTX version, as 7.8; empty: the lowest that the architecture allows")

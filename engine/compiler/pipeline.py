@@ -189,9 +189,9 @@ class Stages(Mapping[str, Any]):
             return self.llvm(self._target)
         other = isinstance(self._target, PtxTarget) != (level == "ptx")
         if not other:
-            return self._target.assembly(self["llvm"], self._options.opt_level, vectors_for(self.decision))
+            return self._target.assembly(self["llvm"], self._options.opt_level, self.decision.vectors)
         target: Target = ptx_target() if level == "ptx" else host_target()
-        return target.assembly(self.llvm(target), self._options.opt_level, vectors_for(self.decision))
+        return target.assembly(self.llvm(target), self._options.opt_level, self.decision.vectors)
 
     def llvm(self, target: Target) -> str:
         """The LLVM text for a target."""
@@ -237,11 +237,6 @@ def watched(made: Compiled, target: Target) -> Compiled:
     for watcher in list(watchers):
         watcher(made, target)
     return made
-
-
-def vectors_for(decision: Decision) -> str:
-    """What LLVM shall make vectors of, see `HostTarget.optimized`."""
-    return "none" if decision.shape == "lanes" else "all" if decision.straight else "loops"
 
 
 _compiled: dict[str, Compiled] = {}
@@ -377,7 +372,7 @@ def _link(
     times["emit"] = time.perf_counter() - clock
     clock = time.perf_counter()
     shape = stages.decision.shape
-    image = target.emit(text, options.opt_level, vectors_for(stages.decision))
+    image = target.emit(text, options.opt_level, stages.decision.vectors)
     times["llvm"] = time.perf_counter() - clock
     layout, checks = abi(mir), bool(sites(mir))
     if keep:

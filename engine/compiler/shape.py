@@ -23,6 +23,7 @@ TAKEN = 0.75  # guessed share of threads that want a branch which varies
 LONGEST = {"for": 1.15, "while": 1.7}  # iterations of the longest lane to those of the mean, where they vary
 FAR = 2.0  # price of memory that lanes walk in blocks of their own: they evict each other's cache lines
 STREAM_OPS = 64  # larger kernels are not looked at for being streams
+LOOPS_OPS = 400  # LLVM does not look for loops to make vectors of in larger kernels
 MAX_OPS = 2000  # larger kernels would take more than a second to compile as lanes
 
 # what only the thread shape has code for, with the reason
@@ -42,16 +43,21 @@ class Decision:
     shape: str
     width: int
     reasons: tuple[str, ...]
-    straight: bool = False  # LLVM shall look for vectors in straight-line code, too
+    vectors: str = "none"  # what LLVM shall make vectors of, see `HostTarget.optimized`
 
 
 def choose(fn: Function, wanted: str, width: int) -> Decision:
     """The shape of a MIR kernel; `wanted` is "auto" or what the user asks for."""
     packs = any(op.kind == "bits" for op in fn.body.walk())
     if packs and wanted == "auto":
-        return Decision("thread", 1, ("each thread works on several things at once",), True)
+        return Decision("thread", 1, ("each thread works on several things at once",), "all")
     decision = _choose(fn, wanted, width)
-    return replace(decision, straight=packs and decision.shape == "thread")
+    if decision.shape == "lanes":
+        return decision
+    if packs:
+        return replace(decision, vectors="all")
+    size = sum(1 for _ in fn.body.walk())
+    return replace(decision, vectors="loops" if size <= LOOPS_OPS else "none")
 
 
 def _choose(fn: Function, wanted: str, width: int) -> Decision:

@@ -121,8 +121,9 @@ def outcome(fn: Function, options: Options, threads: int = THREADS) -> list[byte
     return [a.tobytes() for a in args if isinstance(a, np.ndarray)]
 
 
-@given(fn=programs(), width=st.sampled_from(WIDTHS))
+@given(fn=programs(), width=st.sampled_from(WIDTHS), level=st.sampled_from((1, 2)))
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_random_programs(fn: Function, width: int) -> None:
+def test_random_programs(fn: Function, width: int, level: int) -> None:
+    """Level 2 has passes of our choice for lanes, and others for the threads left over."""
     want = outcome(fn, Options(shape="thread", opt_level=1))
-    assert outcome(fn, Options(shape="lanes", lanes=width, opt_level=1)) == want, print_function(fn)
+    assert outcome(fn, Options(shape="lanes", lanes=width, opt_level=level)) == want, print_function(fn)

@@ -89,7 +89,7 @@ def test_eight_comparisons_become_one():
         i = engine.tid()
         out[i] = engine.bit_mask(engine.less(lower[i] * at, upper[i]))
 
-    assert overlaps.stages.decision.straight
+    assert overlaps.stages.decision.vectors == "all"
     module, _ = host_target().optimized(overlaps.stages["llvm"], vectors="all")
     assert "fcmp olt <8 x float>" in str(module)
     assert "each thread works on several things at once" in engine.debug.explain(overlaps)
