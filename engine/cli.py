@@ -124,6 +124,21 @@ def trace(
 
 
 @app.command()
+def audit(
+    module: Annotated[str, typer.Argument(help="Python file or module whose kernels are audited")],
+    wide: Annotated[bool, typer.Option("--wide", help="Extents and launch dimensions up to 2³¹, not 2³⁰.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Prove that a module's kernels stay in bounds and do not race, or show launches where they do."""
+    from engine.debug.audit_module import audit_module, audit_table
+
+    report = audit_module(module, wide, quiet=json)
+    print(json_format.dumps(report, indent=1) if json else audit_table(report))
+    return FINDINGS if any(kernel["refuted"] for kernel in report["kernels"]) else DONE
+
+
+@app.command()
 def info(json: Json = False, debug: Debug = False) -> int:
     """Print versions, devices and settings."""
     rows = _installation()

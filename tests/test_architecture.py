@@ -48,6 +48,7 @@ CONFINED = {
     "cuda": ("engine/context/device_cuda.py", "engine/context/emulator/driver.py"),
     "mujoco": ("engine/sim/scene_mjcf",),
     "rapier3d": ("engine/bench/peer_rapier.py",),
+    "z3": ("engine/compiler/audit/solver.py",),
     "pyglet": None,
     "trimesh": None,
     "scipy": None,

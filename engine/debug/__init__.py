@@ -16,6 +16,7 @@ from engine.config import config
 from engine.context.device import ALIASES
 
 if TYPE_CHECKING:
+    from engine.compiler.audit.report import KernelAudit
     from engine.context.emulator.trace import Trace
 
 STAGES = ("hir", "mir", "llvm", "asm", "ptx")
@@ -93,6 +94,18 @@ def trace(checks: Sequence[str] = ("mem", "init", "race", "sync")) -> Trace:
     from engine.context.emulator.trace import Trace
 
     return Trace(checks)
+
+
+def audit(kernel: Kernel, wide: bool = False, types: Sequence[Any] | None = None, confirm: bool = True) -> KernelAudit:
+    """What can be proved about a kernel for all threads, shapes and arguments, and counterexamples where it cannot.
+
+    types: of the arguments, for a generic kernel; default: its annotations. wide: extents and launch dimensions are
+    bounded by 2³¹ instead of 2³⁰. confirm: run counterexamples in checked mode on the cpu. docs/audit.md has the rest.
+    Raises CompileError for a kernel that does not compile.
+    """
+    from engine.debug.audit_module import audit as audit_one
+
+    return audit_one(kernel, wide, types, confirm)
 
 
 def trace_script(path: str, checks: Sequence[str], arguments: Sequence[str] = (), quiet: bool = False) -> Trace:
