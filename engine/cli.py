@@ -215,6 +215,9 @@ class Summary:
     ms_per_step: float = 0.0  # median, the first step left out
     compile_time: float = 0.0  # until the first step was done, less the time of a step
     largest_penetration: float = 0.0
+    particles: int = 0
+    fluid: dict[str, Any] | None = None  # of the last frame, see FluidStats
+    largest_density_error: float = 0.0
     output: str | None = None
     output_bytes: int = 0
     interrupted: bool = False
@@ -261,6 +264,9 @@ def _run_scene(
         ms_per_step=watch.step_ms(),
         compile_time=watch.first_step(loaded) - started if watch.steps else loaded - started,
         largest_penetration=watch.penetration,
+        particles=sim.model.nparticle,
+        fluid=None if watch.fluid is None else dict(watch.fluid.__dict__),
+        largest_density_error=watch.density_error,
         output=out,
         output_bytes=os.path.getsize(out) if out is not None and os.path.exists(out) else 0,
         interrupted=interrupted,
@@ -273,6 +279,8 @@ class _Watch:
 
     def __init__(self, sim: Simulation):
         self.frames, self.contacts, self.penetration = 0, 0, 0.0
+        self.fluid: Any = None
+        self.density_error = 0.0
         self.steps: list[float] = []  # ms
         self._first_done = 0.0
         self._sim = sim
@@ -288,6 +296,9 @@ class _Watch:
         self.steps.append(stats.timings["step"])
         self.contacts = stats.contacts
         self.penetration = max(self.penetration, stats.largest_penetration)
+        self.fluid = stats.fluid
+        if stats.fluid is not None:
+            self.density_error = max(self.density_error, stats.fluid.density_error)
 
     def step_ms(self) -> float:
         """Median of all steps but the first, which compiles."""
@@ -318,6 +329,13 @@ def _print_summary(summary: Summary) -> None:
         ("compile", f"{summary.compile_time:.2f} s to load the scene and compile"),
         ("penetration", f"{1e3 * summary.largest_penetration:.2f} mm at most"),
     ]
+    if summary.fluid is not None:
+        fluid = summary.fluid
+        rows.insert(2, ("particles", f"{summary.particles} ({fluid['clamped']} stopped at the domain)"))
+        iterations = f"{fluid['iterations']} + {fluid['divergence_iterations']} iterations"
+        steps = f"{_counted(fluid['steps'], 'step')} of {1e3 * fluid['time_step']:.2f} ms"
+        rows.append(("fluid", f"{steps}, {iterations} in the last frame"))
+        rows.append(("density", f"{1e2 * summary.largest_density_error:.3f} % wrong at most"))
     if summary.output is not None:
         rows.append(("output", f"{summary.output} ({_bytes(summary.output_bytes)})"))
     for name, value in rows:

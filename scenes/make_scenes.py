@@ -284,6 +284,33 @@ def ragdoll() -> None:
     scene.save()
 
 
+def dam_break() -> None:
+    """A column of 4608 particles of water falls against the other end of its tank; a ball of stone is in its way."""
+    scene = Scene("dam_break", "A column of water collapses in a tank.")
+    physics = scene.stage.GetPrimAtPath("/World/PhysicsScene")
+    for side, corner in (("lower", (0, 0, 0)), ("upper", (1.6, 0.4, 1.2))):
+        physics.CreateAttribute(f"weft:domain:{side}", Sdf.ValueTypeNames.Float3, custom=True).Set(Gf.Vec3f(*corner))
+    water = UsdGeom.Points.Define(scene.stage, "/World/Water")
+    radius, lower, upper = 0.0125, (0, 0, 0), (0.4, 0.4, 0.45)
+    prim, kinds = water.GetPrim(), Sdf.ValueTypeNames
+    for name, kind, value in (
+        ("radius", kinds.Float, radius),
+        ("density", kinds.Float, 1000.0),
+        ("viscosity", kinds.Float, 1e-4),
+        ("blocks", kinds.Float3Array, [Gf.Vec3f(*lower), Gf.Vec3f(*upper)]),
+    ):
+        prim.CreateAttribute(f"weft:fluid:{name}", kind, custom=True).Set(value)
+    water.CreatePointsAttr([])
+    water.CreateWidthsAttr([2 * radius])
+    water.SetWidthsInterpolation("constant")
+    water.CreateExtentAttr([Gf.Vec3f(*lower), Gf.Vec3f(*upper)])
+    water.CreateDisplayColorAttr([Gf.Vec3f(*BLUE)])
+    stone = scene.material("Stone", (0.6, 0.58, 0.55), friction=0.7)
+    scene.collider(scene.ball("/World/Stone", 0.12, scene.point(1.0, 0.2, 0.0)), stone)
+    scene.camera((0.8, -2.6, 1.2), (0.8, 0.2, 0.4))
+    scene.save()
+
+
 def _limb(scene: Scene, path: str, limb: Any, sign: int, lift: float, material: UsdShade.Material) -> UsdGeom.Capsule:
     """A capsule between two points of the figure's plane, along x or z."""
     (x0, z0), (x1, z1), radius = limb
@@ -304,6 +331,6 @@ def _ball_joint(scene: Scene, path: str, a: Any, b: Any, place: Any, sign: int, 
 
 
 if __name__ == "__main__":
-    for make in (pyramid, dominoes, bridge, ragdoll):
+    for make in (pyramid, dominoes, bridge, ragdoll, dam_break):
         make()
         print(f"made {make.__name__}.usda")

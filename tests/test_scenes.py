@@ -14,7 +14,7 @@ from engine.geom.pose import pose_point, quat_to_matrix
 from engine.sim.load import load, read_scene
 
 SCENES = Path(__file__).parents[1] / "scenes"
-NAMES = ("pyramid", "dominoes", "bridge", "ragdoll")
+NAMES = ("pyramid", "dominoes", "bridge", "ragdoll", "dam_break")
 
 
 def simulate(name: str, frames: int) -> Any:
@@ -94,3 +94,14 @@ def largest_joint_gap(sim: Any) -> float:
         for bodies, frames in ((m.joint_parent, m.joint_xform_p), (m.joint_child, m.joint_xform_c))
     ]
     return float(np.linalg.norm(np.subtract(*ends), axis=1).max())
+
+
+def test_dam_break_reaches_the_other_end_and_nothing_escapes() -> None:
+    sim = load(SCENES / "dam_break.usda", device="cpu")
+    assert (sim.model.nparticle, sim.model.nbody, sim.model.fluid_label) == (4608, 0, ("/World/Water",))
+    for _ in range(30):
+        sim.step()
+        assert sim.stats.fluid.density_error <= 1e-3
+    q = sim.state.particle_q.numpy()
+    assert q[:, 0].max() > 1.4 and (q >= 0.0).all() and (q <= np.float32([1.6, 0.4, 1.2])).all()
+    assert np.linalg.norm(q - (1.0, 0.2, 0.0), axis=1).min() > 0.12 - 0.0125

@@ -12,6 +12,7 @@ from engine.geom.inertia import inertia_problem, symmetric
 from engine.geom.pose import Floats, as_pose, as_vector, pose_multiply, quat_to_matrix
 from engine.sim.builder_finalize import pack
 from engine.sim.builder_joints import JointMethods
+from engine.sim.builder_particles import ParticleMethods
 from engine.sim.builder_records import BodyRecord
 from engine.sim.builder_shapes import ShapeMethods
 from engine.state.model import Model
@@ -20,8 +21,8 @@ from engine.state.schema import WORLD_BODY
 ZERO = np.zeros(3)
 
 
-class ModelBuilder(ShapeMethods, JointMethods):
-    """Collects bodies, shapes and joints; `finalize` makes the Model.
+class ModelBuilder(ShapeMethods, JointMethods, ParticleMethods):
+    """Collects bodies, shapes, joints and particles; `finalize` makes the Model.
 
         b = ModelBuilder(up_axis="z", gravity=-9.81)
         body = b.add_body(xform=((0, 0, 1), (0, 0, 0, 1)))
@@ -137,6 +138,7 @@ class ModelBuilder(ShapeMethods, JointMethods):
             body_label=[b.label for b in self.bodies],
             shape_label=[s.label for s in self.shapes],
             joint_label=[j.label for j in self.joints],
+            fluid_label=[f.label for f in self.fluids],
             up_axis=self.up_axis,
             nworld=max(self.world_count, 1),
         )

@@ -34,6 +34,10 @@ class BuilderCore:
         self.bodies: list[BodyRecord] = []
         self.shapes: list[ShapeRecord] = []
         self.joints: list[JointRecord] = []
+        self.fluids: list[Any] = []  # builder_particles.FluidRecord
+        self.particles: list[tuple[Floats, Floats, int]] = []  # positions, velocities, fluid
+        self.particle_radius = 0.025  # m
+        self.domain: tuple[Floats, Floats, bool] | None = None  # lower, upper, whether it has walls
         self.filter_pairs: set[tuple[int, int]] = set()
         self.world_count = 0  # worlds that exist so far
         self.own_world = -1  # the world of bodies that are added one by one; −1 until there is one

@@ -9,6 +9,7 @@ import numpy as np
 from engine.geom.hull import Hull
 from engine.geom.shapes import bounding_radius
 from engine.sim.builder_mass import body_masses
+from engine.sim.builder_particles import particle_fields
 from engine.sim.joint_coordinates import joint_coordinates
 from engine.state.schema import WORLD_BODY, BodyFlag, ShapeFlag
 
@@ -30,6 +31,7 @@ def pack(builder: ModelBuilder) -> tuple[dict[str, int], Fields]:
     fields |= _bodies(builder) | _shapes(builder) | _joints(builder)
     fields["joint_q"], fields["joint_qd"] = joint_coordinates(fields)
     fields["shape_filter_pair"] = _filter_pairs(builder)
+    fields |= particle_fields(builder)
     counts = {
         "one": 1,
         "nbody": len(builder.bodies),
@@ -43,6 +45,9 @@ def pack(builder: ModelBuilder) -> tuple[dict[str, int], Fields]:
         "ndof": len(fields["joint_qd"]),
         "ncoord": len(fields["joint_q"]),
         "nfilter": len(fields["shape_filter_pair"]),
+        "nparticle": len(fields["particle_q"]),
+        "nfluid": len(fields["fluid_density"]),
+        "nboundary": len(fields["boundary_q"]),
     }
     return counts, fields
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from engine.errors import Error
+from engine.sim.frames_usd_points import PointClouds
 from engine.sim.frames_usd_shapes import author_model
 from engine.sim.frames_usd_targets import Placement, Target, targets_in_stage
 
@@ -57,11 +58,16 @@ class FrameWriter:
         self._targets = self._make_targets(source)
         self._placement = Placement(self._targets)
         self._author_ops()
+        try:
+            self._clouds = PointClouds(self._stage, self._layer, model, source, self._start)
+        except Error:
+            self.discard()
+            raise
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def write(self, state: Any) -> None:
-        """Adds the next frame: state.body_q (nbody, 7), m, xyzw."""
+        """Adds the next frame: state.body_q (nbody, 7), m, xyzw, and the particles."""
         from pxr import Gf, Sdf
 
         poses = np.array(state.body_q.numpy(), float)
@@ -77,6 +83,7 @@ class FrameWriter:
                     x, y, z, w = turns[i]
                     sample(paths[0], time, Gf.Vec3d(origins[i]))
                     sample(paths[1], time, Gf.Quatf(w, x, y, z))
+        self._clouds.write(state, time)
         self.frame += 1
         if self.frame % SAVE_EVERY == 0 and self._beside.suffix != ".usda":
             self._set_end()

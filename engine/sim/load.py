@@ -44,7 +44,7 @@ def load(
     nothing can move.
     """
     records = read_scene(path)
-    if not records.bodies:
+    if not records.bodies and not records.fluids:
         missing = sorted(records.report.kinds())
         hint = f"; not supported yet: {', '.join(missing)}" if missing else ""
         raise SceneError(records.path, "", f"nothing to simulate: no rigid bodies and no particles{hint}")

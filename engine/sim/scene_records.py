@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.errors import SceneError
 from engine.geom.hull import Hull
 from engine.geom.pose import Floats
 from engine.geom.shapes import ShapeType
@@ -108,6 +109,19 @@ class SceneJoint:
     collides: bool = False  # do parent and child collide with each other
 
 
+@dataclass
+class SceneFluid:
+    """A fluid and its particles; SI units, world frame."""
+
+    label: str
+    radius: float  # m
+    positions: Floats  # (n, 3) m
+    velocities: Floats  # (n, 3) m/s
+    density: float = 1000.0  # kg/m³
+    viscosity: float = 1e-6  # m²/s
+    wall_viscosity: float = 0.0  # m²/s
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something that the scene uses and that is not simulated as written."""
@@ -158,6 +172,8 @@ class SceneRecords:
     joints: list[SceneJoint] = field(default_factory=list)
     filters: set[tuple[int, int]] = field(default_factory=set)
     report: SceneReport = field(default_factory=SceneReport)
+    fluids: list[SceneFluid] = field(default_factory=list)
+    domain: tuple[Floats, Floats] | None = None  # walls that hold the fluids: lower, upper corner, m
 
 
 # -- records → builder -------------------------------------------------------------------------------------------------
@@ -181,9 +197,24 @@ def make_builder(records: SceneRecords) -> ModelBuilder:
         _add_shape(builder, shape)
     for joint in records.joints:
         _add_joint(builder, joint)
+    _add_fluids(builder, records)
     for a, b in sorted(records.filters):
         builder.add_shape_collision_filter_pair(a, b)
     return builder
+
+
+def _add_fluids(builder: ModelBuilder, records: SceneRecords) -> None:
+    """All fluids; their particles have one radius."""
+    if records.domain is not None:
+        builder.set_domain(*records.domain)
+    for i, fluid in enumerate(records.fluids):
+        if i == 0:
+            builder.set_particle_radius(fluid.radius)
+        elif abs(fluid.radius - builder.particle_radius) > 1e-6 * fluid.radius:
+            reason = f"particles of radius {fluid.radius:g} m beside others of {builder.particle_radius:g} m"
+            raise SceneError(records.path, fluid.label, reason)
+        builder.add_fluid(fluid.density, fluid.viscosity, fluid.wall_viscosity, label=fluid.label)
+        builder.add_particles(fluid.positions, fluid.velocities, i)
 
 
 def _add_shape(builder: ModelBuilder, shape: SceneShape) -> None:

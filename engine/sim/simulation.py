@@ -69,6 +69,11 @@ class Simulation:
         self._opening = FramePart(self._open_frame, model.device)
         self._rest = FramePart(self._finish_frame, model.device)
         self._view: ContactView | None = None
+        self._fluid: Any = None
+        if model.count["nparticle"]:
+            from engine.sim.solver_dfsph import Dfsph
+
+            self._fluid = Dfsph(model, self.state, self.dt)
 
     # -- stepping ------------------------------------------------------------------------------------------------------
 
@@ -79,6 +84,8 @@ class Simulation:
         clock.start()
         self._view = None
         with clock("step"):
+            if self._fluid is not None:
+                self._fluid.run(clock, self.frame)
             collision.fit(self.state, self.contact_table, self.dt)
             self._opening.run(clock, collision.version)
             self._refuse(solver.first_bad())
@@ -135,7 +142,15 @@ class Simulation:
                 if on_frame is not None:
                     on_frame(self)
                 if advance is not None:
-                    advance()
+                    advance(self._progress_text())
+
+    def _progress_text(self) -> str:
+        """What the fluid did, beside the bar."""
+        if self._fluid is None:
+            return "frames"
+        s = self._fluid.stats
+        steps = f"{s.steps} × {1e3 * s.time_step:.2f} ms, {s.iterations}+{s.divergence_iterations} iterations"
+        return f"{s.particles} particles, {steps}, error {1e2 * s.density_error:.3f} %"
 
     def sync(self) -> None:
         """Waits until the device has finished what it was given."""
@@ -172,6 +187,7 @@ class Simulation:
             substeps=self.substeps,
             iterations=self.iterations,
             largest_penetration=max(deepest, 0.0),
+            fluid=None if self._fluid is None else self._fluid.stats,
             timings=dict(self._clock.milliseconds),
         )
 
@@ -270,19 +286,19 @@ def _worlds_of(model: Model) -> dict[str, np.ndarray]:
 
 
 class _progress_bar:
-    """A context manager whose value advances a bar on stderr by one frame."""
+    """A context manager whose value, called with a description, advances a bar on stderr by one frame."""
 
     def __init__(self, frames: int):
         self._frames = frames
 
-    def __enter__(self) -> Callable[[], None]:
+    def __enter__(self) -> Callable[[str], None]:
         from rich.console import Console
         from rich.progress import Progress
 
         self._bar = Progress(console=Console(stderr=True))
         self._bar.start()
         task = self._bar.add_task("frames", total=self._frames)
-        return lambda: self._bar.advance(task)
+        return lambda text: self._bar.update(task, advance=1, description=text)
 
     def __exit__(self, *error: Any) -> None:
         self._bar.stop()

@@ -16,6 +16,22 @@ from engine.timer import timer
 Span = tuple[str, int, int]  # name of a stage, its first and its last time stamp
 
 
+@dataclass
+class FluidStats:
+    """Of the fluid in the last frame. Errors are averages relative to the density at rest, after the last solve."""
+
+    particles: int
+    steps: int = 0  # that the frame took
+    time_step: float = 0.0  # of the last one, s
+    iterations: int = 0  # of the constant-density solves, all steps together
+    density_error: float = 0.0
+    divergence_iterations: int = 0
+    divergence_error: float = 0.0  # per step
+    unsolved: int = 0  # solves that reached the limit of iterations before the error was small enough
+    clamped: int = 0  # particles that the domain's walls had to stop
+    short_steps: int = 0  # steps for which the CFL condition asked for less than the shortest step
+
+
 @dataclass(frozen=True)
 class Stats:
     """Of the last step. Penetration in m (0: nothing overlaps), timings in ms by stage, "step" being the whole."""
@@ -31,6 +47,7 @@ class Stats:
     substeps: int
     iterations: int
     largest_penetration: float
+    fluid: FluidStats | None = None  # None: no particles
     timings: dict[str, float] = field(default_factory=dict)
 
 

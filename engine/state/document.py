@@ -28,6 +28,9 @@ SYMBOLS = {
     "ndof": "degrees of freedom of all joints",
     "ncoord": "coordinates of all joints (a ball has 4 for 3 degrees of freedom)",
     "nfilter": "shape pairs that never collide",
+    "nparticle": "particles",
+    "nfluid": "fluids",
+    "nboundary": "points on the surfaces of solids that keep fluids out",
     "npair": "capacity for shape pairs that may touch",
     "npoint": "4 npair: contact points",
 }

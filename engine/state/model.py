@@ -13,14 +13,15 @@ __all__ = ["Contacts", "Control", "Model", "ModelTable", "State"]
 class Model(ModelTable):
     """A finished scene: kernels take it as one argument, fields are arrays (`model.body_mass.numpy()`).
 
-    Beside the fields (docs/state.md): `body_label`, `shape_label`, `joint_label` (tuples of str), `up_axis` ("x", "y",
-    "z"), `nworld`, `device`, and each count symbol as an int (`model.nbody`). Setting an attribute raises
-    AttributeError.
+    Beside the fields (docs/state.md): `body_label`, `shape_label`, `joint_label`, `fluid_label` (tuples of str),
+    `up_axis` ("x", "y", "z"), `nworld`, `device`, and each count symbol as an int (`model.nbody`). Setting an
+    attribute raises AttributeError.
     """
 
     body_label: tuple[str, ...]
     shape_label: tuple[str, ...]
     joint_label: tuple[str, ...]
+    fluid_label: tuple[str, ...]
     up_axis: str
     nworld: int
 
@@ -33,6 +34,7 @@ class Model(ModelTable):
         body_label: Sequence[str] = (),
         shape_label: Sequence[str] = (),
         joint_label: Sequence[str] = (),
+        fluid_label: Sequence[str] = (),
         up_axis: str = "z",
         nworld: int = 1,
     ):
@@ -41,6 +43,7 @@ class Model(ModelTable):
         initialise(self)
         assign_fields(self, values)
         self.body_label, self.shape_label, self.joint_label = tuple(body_label), tuple(shape_label), tuple(joint_label)
+        self.fluid_label = tuple(fluid_label)
         self.up_axis, self.nworld = up_axis, nworld
         self.__dict__["_frozen"] = True
 

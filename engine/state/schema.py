@@ -59,7 +59,8 @@ class Field:
 
     name: attribute name. table: "Model", "State", "Control" or "Contacts". dtype: name in the kernel vocabulary.
     dim: count symbol, the number of elements. unit, frame, doc: for people. init: value of a new element: a number
-    (each component), "identity" (transform or mat33) or "model" (copied from the Model field of the same name).
+    (each component), "identity" (transform or mat33), "index" (its number) or "model" (copied from the Model field of
+    the same name).
     writer: the stage that writes it after allocation.
     """
 
@@ -199,6 +200,33 @@ _MODEL_FILTER = _rows(
     ("shape_filter_pair", "uint64", "", "", 0, "pair lo << 32 | hi that never collides; sorted, unique"),
 )  # fmt: skip
 
+_MODEL_PARTICLE = [
+    *_rows(
+        "Model", "one", "builder",
+        ("particle_radius", "float32", "m", "", 0.0, "half the distance of particles at rest, element 0"),
+        ("domain_lower", "vec3", "m", "world", -UNLIMITED, "walls that particles never pass, element 0"),
+        ("domain_upper", "vec3", "m", "world", UNLIMITED, "the opposite corner of the walls"),
+    ),
+    *_rows(
+        "Model", "nparticle", "builder",
+        ("particle_q", "vec3", "m", "world", 0.0, "position at the start"),
+        ("particle_qd", "vec3", "m/s", "world", 0.0, "velocity at the start"),
+        ("particle_fluid", "int32", "", "", 0, "index into fluid_*"),
+    ),
+    *_rows(
+        "Model", "nfluid", "builder",
+        ("fluid_density", "float32", "kg/m³", "", 1000.0, "density at rest"),
+        ("fluid_viscosity", "float32", "m²/s", "", 0.0, "kinematic viscosity"),
+        ("fluid_wall_viscosity", "float32", "m²/s", "", 0.0, "kinematic viscosity against solids, 0 = free slip"),
+    ),
+    *_rows(
+        "Model", "nboundary", "builder",  # points on the surfaces of solids, Akinci et al. 2012
+        ("boundary_q", "vec3", "m", "body", 0.0, "position in the body's frame"),
+        ("boundary_body", "int32", "", "", WORLD_BODY, "body that carries it, −1 = world"),
+        ("boundary_volume", "float32", "m³", "", 0.0, "volume that it stands for"),
+    ),
+]  # fmt: skip
+
 # -- State: what a step changes --------------------------------------------------------------------------------------
 
 _STATE_BODY = _rows(
@@ -235,6 +263,18 @@ _STATE_JOINT_IMPULSE = [
         ("joint_impulse_friction", "float32", "N·s or N·m·s", "", 0.0, "of the joint's Coulomb friction"),
     ),
 ]  # fmt: skip
+
+# every step sorts the particles by place, with all that belongs to them: particle_id says which is which
+_STATE_PARTICLE = _rows(
+    "State", "nparticle", "solve fluid",
+    ("particle_q", "vec3", "m", "world", "model", "position"),
+    ("particle_qd", "vec3", "m/s", "world", "model", "velocity"),
+    ("particle_fluid", "int32", "", "", "model", "index into fluid_*"),
+    ("particle_id", "int32", "", "", "index", "number of the particle in Model.particle_*"),
+    ("particle_pressure", "float32", "m²/s²", "", 0.0, "pressure / density at rest, that keeps the density"),
+    ("particle_pressure_rate", "float32", "m²/s", "", 0.0, "the same that keeps divergence away, times seconds"),
+    ("particle_density", "float32", "1", "", 1.0, "density / density at rest, before the last motion"),
+)  # fmt: skip
 
 # -- Control: what a user or a policy writes between steps ------------------------------------------------------------
 
@@ -280,8 +320,8 @@ _CONTACTS = [
 ]  # fmt: skip
 
 FIELDS: tuple[Field, ...] = (
-    *_MODEL_WORLD, *_MODEL_BODY, *_MODEL_SHAPE, *_MODEL_HULL, *_MODEL_JOINT, *_MODEL_FILTER,
-    *_STATE_BODY, *_STATE_JOINT, *_STATE_JOINT_IMPULSE, *_CONTROL, *_CONTACTS,
+    *_MODEL_WORLD, *_MODEL_BODY, *_MODEL_SHAPE, *_MODEL_HULL, *_MODEL_JOINT, *_MODEL_FILTER, *_MODEL_PARTICLE,
+    *_STATE_BODY, *_STATE_JOINT, *_STATE_JOINT_IMPULSE, *_STATE_PARTICLE, *_CONTROL, *_CONTACTS,
 )  # fmt: skip
 
 TABLES = ("Model", "State", "Control", "Contacts")

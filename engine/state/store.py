@@ -80,6 +80,7 @@ def save(
         "body_label": model.body_label,
         "shape_label": model.shape_label,
         "joint_label": model.joint_label,
+        "fluid_label": model.fluid_label,
         "up_axis": model.up_axis,
         "nworld": model.nworld,
     }

@@ -56,6 +56,8 @@ def set_initial(table: Table, field: Field, model: Table | None = None) -> None:
         target.store(getattr(model, field.name).numpy())
     elif field.init == "identity":
         target.store(IDENTITY[field.dtype])
+    elif field.init == "index":
+        target.store(np.arange(len(target), dtype=np.int32))
     elif field.init != 0:
         target.store(field.init)
 

@@ -1,4 +1,4 @@
-"""The pages on arrays, launches and neighbours show code that runs."""
+"""The pages on arrays, launches, neighbours and fluids show code that runs."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["arrays.md", "launching.md", "neighbours.md"])
+@pytest.mark.parametrize("page", ["arrays.md", "launching.md", "neighbours.md", "fluids.md"])
 def test_the_examples_of_the_page_run(page, tmp_path):
     text = (ROOT / "docs" / page).read_text()
     program = tmp_path / "example.py"

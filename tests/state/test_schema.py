@@ -37,7 +37,7 @@ def test_rows_are_complete():
         assert f.unit or f.dtype in WITHOUT_UNIT, f"{f.name} lacks a unit"
         assert f.frame or f.dtype in FRAMELESS, f"{f.name} lacks a frame"
         if isinstance(f.init, str):
-            assert f.init in ("model", "identity"), f
+            assert f.init in ("model", "identity", "index"), f
         if f.init == "model":
             twin = next(m for m in fields_of("Model") if m.name == f.name)
             assert (twin.dtype, twin.dim, twin.unit) == (f.dtype, f.dim, f.unit)
@@ -60,6 +60,8 @@ def test_initial_values():
             want = (
                 getattr(m, f.name).numpy()
                 if f.init == "model"
+                else np.arange(len(got))
+                if f.init == "index"
                 else np.broadcast_to(np.array(f.init, got.dtype), got.shape)
             )
             np.testing.assert_array_equal(got, want, err_msg=f.name)

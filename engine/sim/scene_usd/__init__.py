@@ -1,4 +1,4 @@
-"""USD scenes: reads the UsdPhysics content of a file into scene records (SI units, the stage's up axis is kept).
+"""USD scenes: UsdPhysics content and fluids of a file → scene records (SI units, the stage's up axis is kept).
 
 USD's own parser (UsdPhysicsLoadStageFromPrimRange) finds the physics prims and resolves groups, materials, limits and
 drives; one reader per kind of prim turns each into a record. Frames are computed here in double precision.
@@ -12,6 +12,7 @@ from typing import Any
 from engine.sim.scene_records import SceneRecords
 from engine.sim.scene_usd.bodies import read_body
 from engine.sim.scene_usd.filters import read_filtered_pairs, read_groups, read_self_collision
+from engine.sim.scene_usd.fluids import fluid_prims, read_domain, read_fluid
 from engine.sim.scene_usd.gravity import read_gravity
 from engine.sim.scene_usd.joints import read_joint
 from engine.sim.scene_usd.masses import read_masses
@@ -57,6 +58,9 @@ def _read_prims(reading: Reading) -> None:
     """All readers in the order in which they need each other's records."""
     scenes, bodies, shapes, joints, articulations = _parsed(reading.stage).values()
     reading.records.gravity = read_gravity(reading, [reading.stage.GetPrimAtPath(path) for path in scenes])
+    read_domain(reading, [reading.stage.GetPrimAtPath(path) for path in scenes])
+    for prim in fluid_prims(reading.stage):
+        read_fluid(reading, prim)
     for path in bodies:
         read_body(reading, reading.stage.GetPrimAtPath(path))
     for path, desc in shapes.items():

@@ -1,0 +1,201 @@
+"""ModelBuilder's particles: fluids, blocks of particles, the domain, and the points of solids that keep fluids out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.errors import SceneError
+from engine.geom.pose import Floats, as_pose, as_vector, pose_multiply, quat_to_matrix
+from engine.geom.shapes import ShapeType
+from engine.sim import boundary_samples as samples
+from engine.sim.builder_core import BuilderCore
+from engine.state.schema import UNLIMITED, WORLD_BODY
+
+ZERO = np.zeros(3)
+FAR = np.full(3, UNLIMITED)
+MOST_PARTICLES = 1 << 27
+
+
+@dataclass(frozen=True, slots=True)
+class FluidRecord:
+    """A fluid."""
+
+    label: str
+    density: float  # kg/m³ at rest
+    viscosity: float  # m²/s
+    wall_viscosity: float  # m²/s
+
+
+class ParticleMethods(BuilderCore):
+    """Fluids are sets of particles of one radius, `particle_radius` (m): half the distance of neighbours at rest."""
+
+    def set_particle_radius(self, radius: float) -> None:
+        """The radius of all particles of the scene (m), before any are added. Raises SceneError if not positive."""
+        with self._errors_of("particles", "radius"):
+            value = float(as_vector([radius], 1)[0])
+            if value <= 0.0:
+                raise ValueError(f"must be positive, got {value:g}")
+            if self.particles:
+                raise ValueError("cannot change after particles were added")
+        self.particle_radius = value
+
+    def set_domain(self, lower: Any, upper: Any, walls: bool = True) -> None:
+        """A box (world, m) that no particle may leave; `walls`: its faces hold the fluid, otherwise it may run out.
+
+        Raises SceneError for a box without volume.
+        """
+        with self._errors_of("domain"):
+            low, high = as_vector(lower), as_vector(upper)
+            if not (high > low).all():
+                raise ValueError(f"has no volume: {low.tolist()} to {high.tolist()}")
+        self.domain = (low, high, bool(walls))
+
+    def add_fluid(
+        self, density: float = 1000.0, viscosity: float = 1e-6, wall_viscosity: float = 0.0, *, label: str | None = None
+    ) -> int:
+        """A fluid; returns its index. density in kg/m³; kinematic viscosities, inside and against solids, in m²/s."""
+        name = label or f"fluid_{len(self.fluids)}"
+        with self._errors_of(name):
+            numbers = as_vector([density, viscosity, wall_viscosity])
+            if numbers[0] <= 0.0:
+                raise ValueError(f"density must be positive, got {density:g}")
+            if numbers.min() < 0.0:
+                raise ValueError(f"viscosity must be at least 0, got {numbers[1:].min():g}")
+        self.fluids.append(FluidRecord(name, *(float(x) for x in numbers)))
+        return len(self.fluids) - 1
+
+    def add_particles(self, positions: Any, velocities: Any = None, fluid: int = 0) -> int:
+        """Particles of a fluid at `positions` (n, 3), world, with `velocities` (n, 3) or one for all.
+
+        Returns the index of the first.
+        Raises SceneError naming the fluid and the particle for numbers that are not finite.
+        """
+        with self._errors_of("particles", "fluid"):
+            if isinstance(fluid, bool) or not isinstance(fluid, int | np.integer) or not 0 <= fluid < len(self.fluids):
+                raise ValueError(f"{fluid!r} does not exist ({len(self.fluids)} fluids)")
+        with self._errors_of(self.fluids[fluid].label, "particles"):
+            q = np.asarray(positions, np.float64).reshape(-1, 3)
+            qd = np.broadcast_to(np.asarray(ZERO if velocities is None else velocities, np.float64), q.shape)
+            for what, values in (("position", q), ("velocity", qd)):
+                bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+                if len(bad):
+                    raise ValueError(f"{what} of particle {bad[0]} is not finite: {values[bad[0]].tolist()}")
+        first = self.particle_count
+        if first + len(q) > MOST_PARTICLES:
+            raise SceneError(self.source, "particles", f"more than {MOST_PARTICLES} particles")
+        self.particles.append((q, np.array(qd), int(fluid)))
+        return first
+
+    def add_fluid_block(
+        self,
+        lower: Any,
+        upper: Any,
+        fluid: int | None = None,
+        *,
+        velocity: Any = None,
+        density: float = 1000.0,
+        viscosity: float = 1e-6,
+        wall_viscosity: float = 0.0,
+        label: str | None = None,
+    ) -> int:
+        """A box full of fluid (world, m): particles 2 radii apart, the first one radius from the faces.
+
+        fluid: an index that `add_fluid` gave; None makes a new one of density, viscosity and label. Returns the index
+        of the first particle. Raises SceneError for a box without room for a particle.
+        """
+        index = self.add_fluid(density, viscosity, wall_viscosity, label=label) if fluid is None else fluid
+        with self._errors_of("fluid block"):
+            low, high = as_vector(lower), as_vector(upper)
+            spacing = 2.0 * self.particle_radius
+            count = np.floor((high - low) / spacing + 1e-4)
+            if not (high > low).all() or count.min() < 1:
+                raise ValueError(f"has no room for a particle of radius {self.particle_radius:g}: {low} to {high}")
+            if count.prod() > MOST_PARTICLES:
+                raise ValueError(f"would hold {count.prod():.3g} particles, more than {MOST_PARTICLES}")
+            axes = [low[a] + self.particle_radius + spacing * np.arange(int(count[a])) for a in range(3)]
+            lattice = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+        return self.add_particles(lattice, velocity, index)
+
+    @property
+    def particle_count(self) -> int:
+        return sum(len(q) for q, _, _ in self.particles)
+
+
+def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
+    """The Model's fields about particles. Raises SceneError for particles outside the domain or inside solids."""
+    q = np.vstack([np.zeros((0, 3)), *(q for q, _, _ in builder.particles)])
+    points, bodies, weights = _boundary(builder, q) if len(q) else (np.zeros((0, 3)), np.zeros(0, int), np.zeros(0))
+    fluids = builder.fluids
+    walls = builder.domain[:2] if builder.domain is not None and builder.domain[2] else (-FAR, FAR)
+    return {
+        "domain_lower": [walls[0]],
+        "domain_upper": [walls[1]],
+        "particle_radius": [builder.particle_radius],
+        "particle_q": q,
+        "particle_qd": np.vstack([np.zeros((0, 3)), *(qd for _, qd, _ in builder.particles)]),
+        "particle_fluid": np.concatenate([np.zeros(0, int), *(np.full(len(q), f) for q, _, f in builder.particles)]),
+        "fluid_density": np.array([f.density for f in fluids]),
+        "fluid_viscosity": np.array([f.viscosity for f in fluids]),
+        "fluid_wall_viscosity": np.array([f.wall_viscosity for f in fluids]),
+        "boundary_q": points,
+        "boundary_body": bodies,
+        "boundary_volume": weights,
+    }
+
+
+def _boundary(builder: ParticleMethods, q: Floats) -> tuple[Floats, np.ndarray, Floats]:
+    """(position in the body frame, body, volume) of the points of all solids, bodies in order, the world last."""
+    radius = builder.particle_radius
+    layers: dict[int, list[Floats]] = {}
+    lower, upper = q.min(axis=0) - 4.0 * radius, q.max(axis=0) + 4.0 * radius
+    if builder.domain is not None:
+        lower, upper, walls = builder.domain
+        _refuse(builder, q, (q < lower) | (q > upper), "outside the domain")
+        if walls:
+            deep = samples.DEPTH * radius
+            layers[WORLD_BODY] = [samples.box_layer(lower - deep, upper + deep, 2.0 * radius)]
+    for shape in builder.shapes:
+        if not shape.options.collide or shape.options.sensor:
+            continue
+        of_body = builder.bodies[shape.body].pose if shape.body != WORLD_BODY else as_pose(None)
+        world = pose_multiply(of_body, shape.pose)
+        local = (q - world[:3]) @ quat_to_matrix(world[3:])
+        if shape.kind == ShapeType.PLANE:
+            inside: np.ndarray = local[:, 2] < 0.0
+            points = samples.plane_layer(world, lower, upper, radius)
+        elif shape.kind == ShapeType.BOX:
+            inside = np.asarray((np.abs(local) < shape.scale).all(axis=1))
+            points = _moved(samples.solid_box_layer(shape.scale, radius), shape.pose)
+        elif shape.kind == ShapeType.SPHERE:
+            inside = np.asarray(np.linalg.norm(local, axis=1) < shape.scale[0])
+            points = _moved(samples.sphere_layer(float(shape.scale[0]), radius), shape.pose)
+        else:
+            builder._warn_once("fluid shape", f"{shape.label}: fluids pass through shapes of type {shape.kind.name}")
+            continue
+        _refuse(builder, q, inside, f"inside the solid '{shape.label}'")
+        if layers.get(WORLD_BODY) and shape.body == WORLD_BODY and builder.domain is not None:
+            points = points[((points >= lower) & (points <= upper)).all(axis=1)]  # behind the walls nothing is felt
+        layers.setdefault(shape.body, []).append(points)
+    order = sorted(layers, key=lambda body: (body == WORLD_BODY, body))
+    sets = [np.vstack(layers[body]) for body in order]
+    return (
+        np.vstack([np.zeros((0, 3)), *sets]),
+        np.concatenate([np.zeros(0, int), *(np.full(len(p), body) for body, p in zip(order, sets, strict=True))]),
+        np.concatenate([np.zeros(0), *(samples.volumes(p, radius) for p in sets if len(p))]),
+    )
+
+
+def _moved(points: Floats, pose: Floats) -> Floats:
+    return points @ quat_to_matrix(pose[3:]).T + pose[:3]
+
+
+def _refuse(builder: ParticleMethods, q: Floats, wrong: np.ndarray, where: str) -> None:
+    """SceneError about the first particle that is at a wrong place."""
+    bad = np.flatnonzero(wrong.reshape(len(q), -1).any(axis=1))
+    if len(bad):
+        more = f" ({len(bad)} such particles)" if len(bad) > 1 else ""
+        place = ", ".join(f"{x:.4g}" for x in q[bad[0]])
+        raise SceneError(builder.source, f"particle {bad[0]}", f"at ({place}) is {where}{more}")

@@ -1,0 +1,106 @@
+"""Fluids in USD: Points with weft:fluid attributes in, points with velocities and ids out, bad values by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pxr import Usd, UsdGeom
+
+from engine.errors import SceneError
+from engine.sim.builder import ModelBuilder
+from engine.sim.load import load
+from engine.sim.simulation import Simulation
+
+HEADER = """#usda 1.0
+(
+    defaultPrim = "World"
+    metersPerUnit = 0.01
+    kilogramsPerUnit = 0.5
+    upAxis = "Z"
+)
+"""
+
+
+def scene(folder: Path, body: str) -> str:
+    path = folder / "scene.usda"
+    path.write_text(HEADER + body)
+    return str(path)
+
+
+FLUID = """def Xform "World"
+{
+    def PhysicsScene "Scene"
+    {
+        custom float3 weft:domain:lower = (0, 0, 0)
+        custom float3 weft:domain:upper = (100, 100, 100)
+    }
+    def Points "tea"
+    {
+        point3f[] points = [(1, 2, 3), (4, 2, 3)]
+        vector3f[] velocities = [(10, 0, 0), (0, 10, 0)]
+        float[] widths = [2]
+        custom float weft:fluid:density = 0.0009
+        custom float3[] weft:fluid:blocks = [(5, 0, 0), (9, 4, 2)]
+        double3 xformOp:translate = (10, 20, 30)
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+    }
+}
+"""
+
+
+def test_fluids_are_read_in_si_units_and_written_in_those_of_their_prim(tmp_path):
+    source = scene(tmp_path, FLUID)
+    sim = load(source)
+    m = sim.model
+    assert (m.fluid_label, m.nparticle) == (("/World/tea",), 2 + 2 * 2 * 1)
+    assert m.particle_radius.numpy()[0] == pytest.approx(0.01)
+    assert m.fluid_density.numpy()[0] == pytest.approx(0.0009 * 0.5 / 0.01**3)
+    assert np.allclose(m.particle_q.numpy()[:2], [(0.11, 0.22, 0.33), (0.14, 0.22, 0.33)])
+    assert np.allclose(m.particle_qd.numpy()[:2], [(0.1, 0, 0), (0, 0.1, 0)])
+    assert np.allclose(m.particle_q.numpy()[2:].min(axis=0), (0.16, 0.21, 0.31))
+    assert np.allclose(m.domain_upper.numpy()[0], 1.0)
+    out = tmp_path / "out.usda"
+    sim.run(3, out=out)
+    stage = Usd.Stage.Open(str(out))
+    points = UsdGeom.Points(stage.GetPrimAtPath("/World/tea"))
+    assert np.allclose(points.GetPointsAttr().Get(0)[:2], [(1, 2, 3), (4, 2, 3)], atol=1e-4)
+    ids = sim.state.particle_id.numpy()
+    last = np.array(points.GetPointsAttr().Get(2))[ids]
+    assert np.allclose((last + (10, 20, 30)) * 0.01, sim.state.particle_q.numpy(), atol=1e-6)
+    speed = np.array(points.GetVelocitiesAttr().Get(2))[ids] * 0.01
+    assert np.allclose(speed, sim.state.particle_qd.numpy(), atol=1e-5)
+    assert list(points.GetIdsAttr().Get(1)) == list(range(6)) and points.GetWidthsAttr().Get()[0] == pytest.approx(2.0)
+    low, high = points.GetExtentAttr().Get(1)
+    x = np.array(points.GetPointsAttr().Get(1))
+    assert np.allclose(low, x.min(axis=0) - 1, atol=1e-4) and np.allclose(high, x.max(axis=0) + 1, atol=1e-4)
+
+
+def test_fluids_of_a_model_become_points(tmp_path):
+    b = ModelBuilder()
+    b.add_fluid_block((0, 0, 0), (0.1, 0.1, 0.1), label="water")
+    sim = Simulation(b.finalize())
+    sim.run(2, out=tmp_path / "out.usdc")
+    stage = Usd.Stage.Open(str(tmp_path / "out.usdc"))
+    points = UsdGeom.Points(stage.GetPrimAtPath("/World/water"))
+    assert len(points.GetPointsAttr().Get(1)) == 8
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("widths = [2]", "widths = []", "needs weft:fluid:radius or widths"),
+        ("(9, 4, 2)]", "(9, 4, 2), (1, 1, 1)]", "pairs of corners"),
+        ("(9, 4, 2)]", "(9, 4, 1)]", "no room for a particle"),
+        ("(0, 10, 0)]", "(0, 10, 0), (1, 1, 1)]", "3 velocities for 2 points"),
+        ("(4, 2, 3)]", "(4, inf, 3)]", "points\\[1\\] is not finite"),
+        ("custom float3 weft:domain:upper = (100, 100, 100)", "", "takes both weft:domain:lower and"),
+        ("(100, 100, 100)", "(100, 0, 100)", "domain: has no volume"),
+        ("density = 0.0009", "density = 0", "density must be positive"),
+    ],
+)
+def test_bad_fluids_are_named(tmp_path, old, new, message):
+    assert old in FLUID
+    with pytest.raises(SceneError, match=message):
+        load(scene(tmp_path, FLUID.replace(old, new)))
