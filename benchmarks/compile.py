@@ -125,7 +125,7 @@ found = {}
 for module in MODULES.values():
     for kernel in list(module.kernels.values()):
         for one in (kernel, *kernel.overloads.values()):
-            for (arg_types, _, _, dense), compiled in one.instances.items():
+            for arg_types, _, _, dense, _ in one.instances:
                 found[f"{module.name}.{one.key}", dense] = (one, arg_types)
 rows = {}
 for (name, dense), (kernel, arg_types) in found.items():
