@@ -19,10 +19,12 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.compiler.emit_replay import CHUNK_MULTIPLE, CHUNKS_PER_GRID
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 REGION_SLOTS = ("range_fn", "params", "size", "chunk", "next", "workers", "count", "tickets")
 MAX_WORKERS = 64  # bits in the mask of workers
@@ -105,6 +107,8 @@ class WorkerPool:
             if self._pool is None or self._pool_workers < workers - 1:
                 if self._pool is not None:
                     self._pool.shutdown(wait=False)  # lets what others submitted finish
+                from concurrent.futures import ThreadPoolExecutor  # loads logging: 9 ms
+
                 self._pool = ThreadPoolExecutor(max(1, workers - 1), thread_name_prefix="engine-worker")
                 self._pool_workers = workers - 1
             enter = _region_type(region)  # a ctypes call releases the interpreter lock

@@ -6,10 +6,11 @@ same bits. After some of each the faster one stays, and the cache remembers it f
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
+
+import numpy as np
 
 from engine.compiler.cache import KernelCache, digest
 from engine.context.program_cpu import CpuProgram
@@ -59,7 +60,7 @@ class TimedProgram(CpuProgram):
         return block if program.entry == self.entry else program.entry.to_bytes(8, "little") + block[8:]
 
     def _decide(self) -> None:
-        costs = {shape: statistics.median(times[WARM_UP:]) for shape, times in self._times.items()}
+        costs = {shape: float(np.median(times[WARM_UP:])) for shape, times in self._times.items()}
         shape = min(costs, key=lambda name: costs[name])
         self.winner, self.cost = self.programs[shape], costs[shape]
         self._decided(shape, costs)
