@@ -42,6 +42,7 @@ from engine.context.launch import Launch, checked_grid, pack_any
 from engine.context.memory import Block, host_block, host_window
 from engine.context.packer import HEADER_BYTES
 from engine.context.table import Table
+from engine.context.team import Choice
 from engine.context.threads import MAX_WORKERS, pool
 from engine.errors import TapeError
 
@@ -255,13 +256,19 @@ class Graph:
                 return
             if config.threads != self._threads or pool.generation != self._generation:
                 self._choose_workers()
+            several = self._workers > 1
+            if several:
+                self._context[CONTEXT_SLOTS["workers"]] = self._workers if self._choice.with_team() else 1
+                began = perf_counter_ns()
             try:
                 while self._call(self._context_address) == OUT_OF_FUEL:
                     pass  # here Python looks whether the user wants to interrupt
             finally:
                 self._context[CONTEXT_SLOTS["row"]] = 0
-                if self._threads > 1 and not pool.entered:
+                if several and not pool.entered:
                     pool.entered = self.entered
+            if several:
+                self._choice.took(perf_counter_ns() - began)
 
     @property
     def entered(self) -> bool:
@@ -298,7 +305,9 @@ class Graph:
         self._threads, self._generation = config.threads, pool.generation
         workers = min(self._threads, MAX_WORKERS)
         parallel = pool.parallel_address if workers > 1 else 0
-        self._context[CONTEXT_SLOTS["workers"]] = workers if parallel else 1
+        self._workers = workers if parallel else 1
+        self._choice = Choice()
+        self._context[CONTEXT_SLOTS["workers"]] = self._workers
         self._context[CONTEXT_SLOTS["parallel"]] = parallel
 
     # -- the rows ------------------------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ def sharing(request, monkeypatch):
     if request.param == "always shared":
         monkeypatch.setattr(graph, "ENTER_NS", -1.0)
         monkeypatch.setattr(graph, "OFFER_NS", -1.0)
+        monkeypatch.setattr(graph.Choice, "with_team", lambda self: True)
 
 
 def test_capturing_runs_nothing_and_replay_runs_all():
@@ -159,6 +160,7 @@ def test_every_thread_runs_once(n, workers, sharing):
 
 def test_workers_take_part(monkeypatch):
     monkeypatch.setattr(graph, "ENTER_NS", -1.0)
+    monkeypatch.setattr(graph.Choice, "with_team", lambda self: True)
     x, y = array(np.ones(200_000, np.float32)), zeros(200_000)
 
     def body():

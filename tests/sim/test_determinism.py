@@ -25,6 +25,7 @@ def hash_after(make, frames, threads, monkeypatch, graphs=True):
     with config.scope(threads=threads, graphs=graphs), monkeypatch.context() as patched:
         patched.setattr(graph.Graph, "launch", watched)
         patched.setattr(graph, "ENTER_NS", 5_000.0)  # more chances for a busy second worker
+        patched.setattr(graph.Choice, "with_team", lambda self: True)
         sim = make()
         for _ in range(frames):
             sim.step()
