@@ -1,8 +1,11 @@
-"""Streams and events: order of work on a device, and waiting for it. On the cpu, work is done when a call returns."""
+"""Streams and events: order of work on a device, and waiting for it.
+
+On the cpu, work is done when a call returns. A GPU works while Python goes on, in the order of the calls: all streams
+of a device share its one queue, and events are the driver's, which note the GPU's own time.
+"""
 
 from __future__ import annotations
 
-from time import perf_counter_ns
 from typing import Any
 
 from engine.context import Device, get_device, get_devices, recording
@@ -13,36 +16,43 @@ class Event:
     """A point in a stream's order. Recording it notes the time, so that two events measure what lies between them."""
 
     def __init__(self, device: Any = None, enable_timing: bool = False, interprocess: bool = False):
-        """Every event can be timed; events of the cpu belong to one process, whatever `interprocess` says."""
+        """Every event can be timed; events belong to one process, whatever `interprocess` says."""
         self.device: Device = get_device(device)
-        self._recorded_at: int | None = None
+        self._mark: Any = None
 
     @property
     def is_complete(self) -> bool:
         """Whether the work recorded before this event is done; true for an event that was never recorded."""
-        return True
+        return self._mark is None or self.device.reached(self._mark)
 
     def record(self) -> None:
         """Place this event behind all work given to the device so far. In a capture it orders, and notes no time."""
         if recording.current() is None:
-            self.device.synchronize()
-            self._recorded_at = perf_counter_ns()
+            self._mark = self.device.mark()
 
     def synchronize(self) -> None:
         """Wait until the work before this event is done."""
+        if self._mark is not None:
+            self.device.wait(self._mark)
 
     def elapsed_since(self, start: Event) -> float:
-        """Milliseconds from `start` to this event. Raises DeviceError unless both were recorded."""
-        if self._recorded_at is None or start._recorded_at is None:
+        """Milliseconds of the device from `start` to this event.
+
+        Raises DeviceError unless both were recorded, on the same device.
+        """
+        if self._mark is None or start._mark is None:
             raise DeviceError("elapsed time needs two recorded events")
-        return (self._recorded_at - start._recorded_at) * 1e-6
+        if self.device is not start.device:
+            raise DeviceError(f"elapsed time needs events of one device, not of '{start.device.name}' "
+                              f"and '{self.device.name}'")  # fmt: skip
+        return self.device.elapsed_ns(start._mark, self._mark) * 1e-6
 
 
 class Stream:
-    """Work that runs in order. Streams of the cpu all run at once, in the order of the calls."""
+    """Work that runs in order. All streams of a device run in the order of the calls."""
 
     def __init__(self, device: Any = None, priority: int = 0):
-        """priority: without effect on the cpu."""
+        """priority: without effect, since a device has one queue."""
         self.device: Device = get_device(device)
 
     @property
@@ -53,7 +63,7 @@ class Stream:
     @property
     def is_complete(self) -> bool:
         """Whether all work given to the stream is done."""
-        return True
+        return self.device.reached(self.device.mark())
 
     def record_event(self, event: Event | None = None) -> Event:
         """Place `event`, or a new one, behind the work given to this stream so far."""
@@ -62,8 +72,9 @@ class Stream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Let later work of this stream start after `event`."""
-        event.synchronize()
+        """Let later work of this stream start after `event`. Work of one device keeps the order of the calls."""
+        if event.device is not self.device:
+            event.synchronize()
 
     def wait_stream(self, other: Stream, event: Event | None = None) -> None:
         """Let later work of this stream start after the present work of `other`."""

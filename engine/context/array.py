@@ -22,7 +22,7 @@ from engine.context import dtypes, gradients, recording
 from engine.context.annotation import ArrayAnnotation
 from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
-from engine.context.memory import ALIGNMENT, Block
+from engine.context.memory import ALIGNMENT, Block, host_window
 from engine.errors import ArgumentError, LaunchError
 
 _NO_MEMORY = Block(0, 0, None)
@@ -354,6 +354,10 @@ class array(ArrayOperators):
     def window(self) -> np.ndarray:
         """`numpy()` for the engine itself: whatever watches the array does not get to know."""
         return self._window(self.ptr, self.shape, self.strides)
+
+    def places(self) -> np.ndarray:
+        """`window()` as addresses: shape, strides and type where the elements lie. On a GPU nobody may read them."""
+        return host_window(self.block, self.ptr, *self._form(self.shape, self.strides))
 
     def _form(
         self, shape: tuple[int, ...], strides: tuple[int, ...]

@@ -72,7 +72,7 @@ class Capture:
     def assign(self, target: array, values: Any) -> None:
         """`write` for values that have the shape of the target."""
         shape = values.shape if hasattr(values, "ir_type") else target.converted(values).shape
-        wanted = target.shape if hasattr(values, "ir_type") else target.window().shape
+        wanted = target.shape if hasattr(values, "ir_type") else target.places().shape
         if shape != wanted:
             raise ValueError(f"assign needs data of shape {wanted}, got {shape}")
         self.write(target, values)
@@ -88,8 +88,7 @@ class Capture:
     def zero(self, target: array) -> None:
         """Every byte of every element."""
         self._check_device("array.zero_", target.device)
-        view = target.window()
-        self.steps.append(CapturedCopy(self.stale, target, np.zeros((), view.dtype)))
+        self.steps.append(CapturedCopy(self.stale, target, np.zeros((), target.places().dtype)))
 
     def _check_device(self, call: str, device: Device) -> None:
         if device is not self.device:
@@ -126,16 +125,14 @@ def capture_begin(device: Any = None, stream: Any = None, force_module_load: boo
     """From now on, what this thread gives to the device becomes a graph, until `capture_end`; nothing of it runs.
 
     stream: stands for its device, since the streams of the cpu run in the order of the calls. Other arguments are
-    Warp's and have no effect here. Raises CaptureError where this thread captures already and for a device without
-    graphs, TapeError where a tape records.
+    Warp's and have no effect here. Raises CaptureError where this thread captures already, TapeError where a tape
+    records.
     """
     if recording.current() is not None:
         raise CaptureError("capture_begin", "this thread is capturing already; call capture_end first")
     if gradients.watcher is not None and gradients.watcher.is_recording():
         raise TapeError("a tape cannot record while a graph is captured")
     home = stream.device if stream is not None else get_device(device)
-    if not home.is_cpu:
-        raise CaptureError("capture_begin", f"device '{home.name}' has no graphs")
     recording.captures[get_ident()] = Capture(home)
 
 

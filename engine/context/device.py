@@ -60,6 +60,18 @@ class Device(Protocol):
     def synchronize(self) -> None:
         """Wait until all work given to the device is done."""
 
+    def mark(self) -> Any:
+        """A mark behind the work given so far, with the time at which the device comes to it; does not wait."""
+
+    def reached(self, mark: Any) -> bool:
+        """Whether the work before the mark is done."""
+
+    def wait(self, mark: Any) -> None:
+        """Wait until the work before the mark is done."""
+
+    def elapsed_ns(self, first: Any, second: Any) -> int:
+        """Nanoseconds between two marks; waits for both."""
+
 
 _factories: dict[str, Callable[[], Device]] = {}
 _families: dict[str, Callable[[str], Device]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,18 @@ class CpuDevice:
 
     def synchronize(self) -> None:
         pass
+
+    def mark(self) -> int:
+        return perf_counter_ns()
+
+    def reached(self, mark: int) -> bool:
+        return True
+
+    def wait(self, mark: int) -> None:
+        pass
+
+    def elapsed_ns(self, first: int, second: int) -> int:
+        return second - first
 
 
 register_device("cpu", CpuDevice)

@@ -17,11 +17,12 @@ import numpy as np
 from engine.compiler import types
 from engine.compiler.ptx_parser import PtxError, parse
 from engine.config import config
-from engine.context import memory
+from engine.context import memory, recording
 from engine.context.array_views import byte_span
 from engine.context.checks import CheckedProgram, DeviceFaultRecord
 from engine.context.device import Program, register_family
 from engine.errors import DeviceError, LaunchError
+from engine.timer import timer
 
 _LOG_BYTES = 16_384
 
@@ -44,6 +45,16 @@ class _Freed:
 
     def __init__(self, device: CudaDevice, ptr: int):
         weakref.finalize(self, device.free, ptr).atexit = False  # the driver may be gone by then
+
+
+class _Mark:
+    """An event of the driver, destroyed when nothing refers to it any more."""
+
+    __slots__ = ("__weakref__", "event")
+
+    def __init__(self, device: CudaDevice, event: Any):
+        self.event = event
+        weakref.finalize(self, device.driver.cuEventDestroy, event).atexit = False
 
 
 Pointer = tuple[int, str, int]  # offset in the launch block, name of the array, bytes from element to element
@@ -139,6 +150,11 @@ class CudaDevice:
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether this thread is capturing a graph."""
+        return bool(recording.captures) and recording.current() is not None
 
     def check(self, call: str, *args: Any) -> Any:
         return check(self.driver, call, *args)
@@ -284,6 +300,31 @@ class CudaDevice:
         self.enter()
         self.check("cuStreamSynchronize", self.stream)
 
+    # time: the device's own events, so that nothing waits for a measurement
+
+    def mark(self) -> _Mark:
+        self.enter()
+        mark = _Mark(self, self.check("cuEventCreate", 0))
+        self.check("cuEventRecord", mark.event, self.stream)
+        return mark
+
+    def reached(self, mark: _Mark) -> bool:
+        self.enter()
+        status = self.driver.cuEventQuery(mark.event)[0]
+        if status == self.driver.CUresult.CUDA_ERROR_NOT_READY:
+            return False
+        self.wait(mark)  # an error of the work before it comes out here
+        return True
+
+    def wait(self, mark: _Mark) -> None:
+        self.enter()
+        self.check("cuEventSynchronize", mark.event)
+
+    def elapsed_ns(self, first: _Mark, second: _Mark) -> int:
+        self.wait(first)
+        self.wait(second)
+        return round(1e6 * self.check("cuEventElapsedTime", first.event, second.event))
+
 
 # what is missing, in plain words
 
@@ -319,7 +360,13 @@ def _open_cuda(name: str) -> CudaDevice:
     count = check(driver, "cuDeviceGetCount")
     if int(number or 0) >= count:
         raise DeviceError(f"device '{name}' is not available: there are {count} GPUs")
-    return CudaDevice(f"cuda:{number or 0}", driver, int(number or 0))
+    return _with_clock(CudaDevice(f"cuda:{number or 0}", driver, int(number or 0)))
+
+
+def _with_clock(device: CudaDevice) -> CudaDevice:
+    """The device, which from now on also times the scopes that name it."""
+    timer.register_clock(device)
+    return device
 
 
 EMULATED = (75, 80, 86, 87, 89, 90, 100, 120)
@@ -339,7 +386,7 @@ def _open_emulated(name: str) -> CudaDevice:
         raise DeviceError(
             f"device '{name}' is not available: the package cuda-python is not installed ({error})"
         ) from None
-    return CudaDevice(name, Driver(int(arch[3:])), name_arrays=name_arrays)
+    return _with_clock(CudaDevice(name, Driver(int(arch[3:])), name_arrays=name_arrays))
 
 
 register_family("cuda", _open_cuda)

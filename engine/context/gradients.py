@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.context.memory import Block, host_window
+from engine.context.memory import Block
 
 if TYPE_CHECKING:
     from engine.context.array import array
@@ -106,7 +106,7 @@ def overlap(a: array, b: array) -> bool:
         return a.block is b.block
     if not a.size or not b.size:
         return False
-    x, y = (host_window(one.block, one.ptr, *one._form(one.shape, one.strides)) for one in (a, b))
+    x, y = a.places(), b.places()
     try:
         return np.may_share_memory(x, y) and np.shares_memory(x, y, max_work=10_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

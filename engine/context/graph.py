@@ -118,13 +118,15 @@ class CapturedCopy(CapturedLaunch):
     def _parts(self) -> tuple[Any, Any, Any, Any]:
         """(kernel, device, dim, arguments) for the memory as it lies now."""
         target, source = self._target, self._source
-        view = target.window()
+        view = target.places()
         if isinstance(source, array):
             if self._moved and source.shape != target.shape:
                 raise ValueError(f"a captured copy needs equal shapes, now they are {target.shape} and {source.shape}")
-            values, block = source.window(), source.block
-        else:
+            values, block = source.places(), source.block
+        elif target.device.is_cpu:
             values, block = source, Block(source.ctypes.data, source.nbytes, source)
+        else:
+            values, block = _on_device(source, target.device)
         values = np.broadcast_to(values, view.shape)
         kernel, dim, args = copy_launch(view, target.block, values, block, target.device)
         return kernel, target.device, dim, args
@@ -147,6 +149,15 @@ class CapturedCopy(CapturedLaunch):
                 owner.dependents.add(self)
 
 
+def _on_device(source: np.ndarray, device: Any) -> tuple[np.ndarray, Block]:
+    """A copy of the host's values in the memory of a device: where it lies, and its block."""
+    dense = np.ascontiguousarray(source)
+    block = device.alloc(dense.nbytes, zeroed=False)
+    if dense.nbytes:
+        device.upload(block.ptr, dense.reshape(-1).view(np.uint8), dense.nbytes)
+    return host_window(block, block.ptr, dense.shape, dense.strides, dense.dtype).reshape(source.shape), block
+
+
 class Condition:
     """The int32 whose value decides, followed where the table that it is a field of moves."""
 
@@ -160,7 +171,7 @@ class Condition:
         self._stale.append(self)
 
     def holds(self) -> bool:
-        return ctypes.c_int32.from_address(self.where.ptr).value != 0
+        return bool(self.where.window().reshape(-1)[0])
 
 
 @dataclass(eq=False)
@@ -224,7 +235,7 @@ class Graph:
         self.device, self.steps, self._stale = device, steps, stale
         self.launches = list(launches_in(steps))
         self.stamps = np.zeros(nstamp, np.int64)  # times that the last replay noted, ns
-        self._built = False
+        self._built, self._walks = False, 0
         self._lock = threading.Lock()
         _graphs.add(self)
 
@@ -246,13 +257,16 @@ class Graph:
             recording.replay(self)
             return
         with self._lock:
+            if not self.device.is_cpu:
+                self._walk()
+                self._stale.clear()  # each launch has packed by itself what had changed
+                return
             if not self._built:
                 self._build()
             elif self._stale:
                 self._refresh()
-            if self._checked:  # one by one, so that an error comes from the launch that it belongs to
-                for one in self.each():
-                    one.run()
+            if self._checked:  # so that an error comes from the launch that it belongs to
+                self._walk()
                 return
             if config.threads != self._threads or pool.generation != self._generation:
                 self._choose_workers()
@@ -275,6 +289,12 @@ class Graph:
         """Whether other workers were ever called, or are now."""
         return self._built and bool(self._context[CONTEXT_SLOTS["tickets"]])
 
+    def _walk(self) -> None:
+        """Replay one launch after the other; the conditions are read on the host."""
+        for one in self.each():
+            one.run()
+        self._walks += 1
+
     def each(self) -> Iterator[CapturedLaunch]:
         """The launches of one replay in order. Run each before the next is asked for: conditions are read then."""
         yield from self._each(self.steps)
@@ -294,7 +314,7 @@ class Graph:
     @property
     def replays(self) -> int:
         """How often it was run."""
-        return int(self._context[CONTEXT_SLOTS["replays"]]) if self._built else 0
+        return self._walks + (int(self._context[CONTEXT_SLOTS["replays"]]) if self._built else 0)
 
     @property
     def helpers(self) -> int:

@@ -471,8 +471,6 @@ class Elsewhere:
 def test_other_devices_are_refused():
     """What lies on another device would be called by an address that means nothing here."""
     elsewhere, x = Elsewhere(), zeros(3)
-    with pytest.raises(CaptureError, match="'elsewhere' has no graphs"):
-        engine.capture_begin(elsewhere)
     foreign = zeros(3)
     foreign.device = elsewhere
     calls = [lambda: launch(scale, 3, [x, 1.0], device=elsewhere), foreign.zero_, lambda: x.assign(foreign),
