@@ -83,6 +83,11 @@ class Device:
             raise PackError(f"{call}: {(name or b'?').decode()}: {(text or b'').decode()}")
         return results[0] if len(results) == 1 else tuple(results)
 
+    def renewed(self) -> "Device":
+        """This device in a new context: a kernel that failed spoils the old one for all that come after it."""
+        self.driver.cuDevicePrimaryCtxRelease(self.number)
+        return Device(self.driver)
+
     def describe(self) -> dict[str, Any]:
         """Name, compute capability and driver."""
         kinds = self.driver.CUdevice_attribute
@@ -222,17 +227,15 @@ def run_one(device: Device, pack: Pack, run: dict[str, Any], end: float) -> dict
         "name": run["name"], "kind": run["kind"], "launches": len(run["order"]), "order": run["order_class"],
     }  # fmt: skip
     prepared = Run(device, pack, run)
-    try:
-        prepared.once()
-        verdicts = prepared.compared()
-        times: list[float] = []
-        limit = min(end, time.monotonic() + TIMED_SECONDS)
-        while len(times) < MOST_REPEATS and (len(times) < 3 or time.monotonic() < limit):
-            times.append(prepared.once())
-        if run["kind"] == "frame":
-            row["kernels"] = prepared.by_kernel()
-    finally:
-        prepared.close()
+    prepared.once()
+    verdicts = prepared.compared()
+    times: list[float] = []
+    limit = min(end, time.monotonic() + TIMED_SECONDS)
+    while len(times) < MOST_REPEATS and (len(times) < 3 or time.monotonic() < limit):
+        times.append(prepared.once())
+    if run["kind"] == "frame":
+        row["kernels"] = prepared.by_kernel()
+    prepared.close()  # after an error the whole context goes
     worst = max(verdicts, key=["same", "permuted", "close", "different"].index, default="same")
     median = statistics.median(times)
     row |= {"bits": worst, "ok": worst in ALLOWED[run["order_class"]], "ms": median, "ms_least": min(times)}
@@ -258,6 +261,7 @@ def run_pack(pack: Pack, driver: Any, seconds: float = 300.0, only: str = "") ->
             rows.append(run_one(device, pack, run, start + seconds))
         except PackError as error:
             rows.append({"name": run["name"], "kind": run["kind"], "ok": False, "error": str(error)})
+            device = device.renewed()
     return {
         "format": 1, "device": device.describe(), "pack": pack.manifest["about"], "seconds": time.monotonic() - start,
         "wrong": [row["name"] for row in rows if not row["ok"]], "not_run": late, "runs": rows,

@@ -123,6 +123,8 @@ def test_a_wrong_kernel_a_missing_file_and_damage_are_found(three: Path) -> None
     found = results(three)
     assert found["wrong"] == ["scale"] and found["runs"][0]["bits"] == "different"
     text.write_text("this is no PTX")
+    found = results(three)
+    assert found["wrong"] == ["scale"] and [row["ok"] for row in found["runs"]] == [False, True, True]
     assert "cuModuleLoadData" in results(three, only="scale")["runs"][0]["error"]
     text.unlink()
     assert "the pack has no file" in results(three, only="scale")["runs"][0]["error"]
