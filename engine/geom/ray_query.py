@@ -178,17 +178,29 @@ def hit_triangle(leaves: k.array(dtype=float), at: int, ray: Ray, owned: bool):
 
 
 @k.func
+def slab_rows(tree: Tree, axis: int, inverse: float):
+    """The rows of the near and the far sides of boxes along an axis, for a ray of this direction; element 7 · node."""
+    lower = tree.nodes.ptr + k.uint64(32 * axis)
+    upper = tree.nodes.ptr + k.uint64(32 * (axis + 3))
+    n = len(tree.nodes) // 8
+    ascends = inverse >= 0.0
+    near = array(ptr=k.where(ascends, lower, upper), shape=n, dtype=vec8)
+    far = array(ptr=k.where(ascends, upper, lower), shape=n, dtype=vec8)
+    return near, far
+
+
+@k.func
 def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int):
     """(hits, t, u, v, side, face). `mode` is a constant: CLOSEST (at most 1 hit), ANY (stops at the first) or COUNT.
 
     side: how many triangles are met from outside, less those that are met from behind.
     """
     ray = make_ray(tree, origin, direction)
-    boxes = array(ptr=tree.nodes.ptr, shape=len(tree.nodes) // 8, dtype=vec8)
+    words = array(ptr=tree.nodes.ptr, shape=len(tree.nodes), dtype=int)
     rows = array(ptr=tree.leaves.ptr, shape=len(tree.leaves) // 4, dtype=vec4)
-    nearx = 0 if ray.inverse[0] >= 0.0 else 3
-    neary = 1 if ray.inverse[1] >= 0.0 else 4
-    nearz = 2 if ray.inverse[2] >= 0.0 else 5
+    near_x, far_x = slab_rows(tree, 0, ray.inverse[0])
+    near_y, far_y = slab_rows(tree, 1, ray.inverse[1])
+    near_z, far_z = slab_rows(tree, 2, ray.inverse[2])
     ix, iy, iz = vec8(ray.inverse[0]), vec8(ray.inverse[1]), vec8(ray.inverse[2])
     nx, ny, nz = vec8(ray.near[0]), vec8(ray.near[1]), vec8(ray.near[2])
     fx, fy, fz = vec8(ray.far[0]), vec8(ray.far[1]), vec8(ray.far[2])
@@ -205,30 +217,41 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
         top -= 1
         node = stack[top]
         if entry[top] <= bound:
-            if node >= 0:
+            while node >= 0:
                 at = 7 * node
-                x, y, z = k.fma(boxes[at + nearx], ix, nx), k.fma(boxes[at + neary], iy, ny), boxes[at + nearz]
-                near = k.select_max(k.select_max(x, y), k.select_max(k.fma(z, iz, nz), vec8(0.0)))
-                x, y = k.fma(boxes[at + 3 - nearx], ix, fx), k.fma(boxes[at + 5 - neary], iy, fy)
-                z = boxes[at + 7 - nearz]
-                far = k.select_min(k.select_min(x, y), k.select_min(k.fma(z, iz, fz), vec8(bound)))
+                x, y, z = k.fma(near_x[at], ix, nx), k.fma(near_y[at], iy, ny), k.fma(near_z[at], iz, nz)
+                near = k.select_max(k.select_max(x, y), k.select_max(z, vec8(0.0)))
+                x, y, z = k.fma(far_x[at], ix, fx), k.fma(far_y[at], iy, fy), k.fma(far_z[at], iz, fz)
+                far = k.select_min(k.select_min(x, y), k.select_min(z, vec8(bound)))
                 mask = k.bit_mask(k.less_equal(near, far * FAR))
-                for c in range(8):
-                    distance[c] = near[c]
-                base = top
-                while mask != k.uint32(0):
+                first_word = 56 * node + 48
+                node = EMPTY
+                if mask != k.uint32(0):
                     c = 31 - int(k.clz(mask & (k.uint32(0) - mask)))
                     mask = mask & (mask - k.uint32(1))
-                    d = distance[c]
-                    p = top
-                    while p > base and entry[k.max(p - 1, 0)] < d:
-                        entry[p] = entry[p - 1]
-                        stack[p] = stack[p - 1]
-                        p -= 1
-                    entry[p] = d
-                    stack[p] = k.bitcast(tree.nodes[56 * node + 48 + c], k.int32)
-                    top += 1
-            elif node != EMPTY:  # which only numbers out of range can lead to
+                    node = words[first_word + c]  # the nearest so far; the others go to the stack, the nearest last
+                    if mask != k.uint32(0):
+                        for lane in range(8):
+                            distance[lane] = near[lane]
+                        least = distance[c]
+                        base = top
+                        while mask != k.uint32(0):
+                            c = 31 - int(k.clz(mask & (k.uint32(0) - mask)))
+                            mask = mask & (mask - k.uint32(1))
+                            d = distance[c]
+                            child = words[first_word + c]
+                            if d < least:
+                                d, least = least, d
+                                child, node = node, child
+                            p = top
+                            while p > base and entry[k.max(p - 1, 0)] < d:
+                                entry[p] = entry[p - 1]
+                                stack[p] = stack[p - 1]
+                                p -= 1
+                            entry[p] = d
+                            stack[p] = child
+                            top += 1
+            if node != EMPTY:  # which only numbers out of range can lead to
                 leaf = ~node >> 2
                 mask = possible(rows, 10 * leaf, ray) & ((k.uint32(2) << k.uint32(~node & 3)) - k.uint32(1))
                 while mask != k.uint32(0):
