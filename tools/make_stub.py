@@ -20,7 +20,7 @@ from engine.compiler.library.registry import Builtin
 from engine.compiler.types import Scalar
 from engine.compiler.values import Value, type_of
 
-STUB = Path(engine.__file__).with_name("__init__.pyi")
+STUB = Path(__file__).resolve().parents[1] / "engine" / "__init__.pyi"  # of this checkout, whatever else is installed
 
 HEAD = '''"""The names of `engine` for editors and type checkers. Made by tools/make_stub.py."""
 
@@ -141,7 +141,7 @@ def value_class(name: str, cls: type[Value]) -> str:
 def imported() -> dict[str, str]:
     """Names that `engine` imports, with their modules."""
     found: dict[str, str] = {}
-    for node in ast.walk(ast.parse(Path(engine.__file__).read_text())):
+    for node in ast.walk(ast.parse(STUB.with_suffix(".py").read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module != "typing":
             for alias in node.names:
                 name = alias.asname or alias.name

@@ -190,6 +190,12 @@ def slab_rows(tree: Tree, axis: int, inverse: float):
 
 
 @k.func
+def next_bit(mask: k.uint32):
+    """(index of the lowest bit that is set, the mask without it)."""
+    return 31 - int(k.clz(mask & (k.uint32(0) - mask))), mask & (mask - k.uint32(1))
+
+
+@k.func
 def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int):
     """(hits, t, u, v, side, face). `mode` is a constant: CLOSEST (at most 1 hit), ANY (stops at the first) or COUNT.
 
@@ -227,8 +233,7 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
                 first_word = 56 * node + 48
                 node = EMPTY
                 if mask != k.uint32(0):
-                    c = 31 - int(k.clz(mask & (k.uint32(0) - mask)))
-                    mask = mask & (mask - k.uint32(1))
+                    c, mask = next_bit(mask)
                     node = words[first_word + c]  # the nearest so far; the others go to the stack, the nearest last
                     if mask != k.uint32(0):
                         for lane in range(8):
@@ -236,8 +241,7 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
                         least = distance[c]
                         base = top
                         while mask != k.uint32(0):
-                            c = 31 - int(k.clz(mask & (k.uint32(0) - mask)))
-                            mask = mask & (mask - k.uint32(1))
+                            c, mask = next_bit(mask)
                             d = distance[c]
                             child = words[first_word + c]
                             if d < least:
@@ -255,8 +259,7 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
                 leaf = ~node >> 2
                 mask = possible(rows, 10 * leaf, ray) & ((k.uint32(2) << k.uint32(~node & 3)) - k.uint32(1))
                 while mask != k.uint32(0):
-                    c = 31 - int(k.clz(mask & (k.uint32(0) - mask)))
-                    mask = mask & (mask - k.uint32(1))
+                    c, mask = next_bit(mask)
                     hit, t, u, v, s = hit_triangle(tree.leaves, 40 * leaf + c, ray, mode == COUNT)
                     if hit and t >= 0.0 and t <= best:
                         if mode == CLOSEST:
