@@ -6,6 +6,7 @@ Fourier–Motzkin elimination over the rationals, with inequalities divided by t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from math import gcd
 
@@ -16,12 +17,12 @@ ROWS = 240  # inequalities alive
 Row = tuple[tuple[tuple[int, int], ...], int]  # ((atom number, coefficient), …), constant: the sum is <= 0
 
 
-def contradictory(conditions: Sequence[Condition]) -> bool:
-    """Whether the conditions certainly exclude each other."""
-    left = CASES
+def contradictory(conditions: Sequence[Condition], seconds: float = 1.0) -> bool:
+    """Whether the conditions certainly exclude each other; False when `seconds` do not suffice to tell."""
+    left, end = CASES, time.perf_counter() + min(seconds, 1.0)
     for rows, truths in _cases(list(conditions), [], {}):
         left -= 1
-        if left < 0:
+        if left < 0 or time.perf_counter() > end:
             return False
         if truths is not None and not _no_solution(rows):
             return False

@@ -43,6 +43,7 @@ def races(run: Executor) -> Iterator[Race]:
                     continue
                 left -= 1
                 if left < 0:
+                    yield Race((), f"races beyond the first {PAIRS} pairs of accesses", one.file, one.line, other.line)
                     return
                 yield _race(run, one, other, memo)
 

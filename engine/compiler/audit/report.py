@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.compiler.audit import terms
 from engine.compiler.audit.cost import architectures, registers
-from engine.compiler.audit.execute import Executor, Obligation
+from engine.compiler.audit.execute import OBLIGATIONS, Executor, Obligation
 from engine.compiler.audit.lint import unused
 from engine.compiler.audit.races import OTHER, races
 from engine.compiler.audit.solver import Answer, Solver, relevant, z3_or_none
@@ -78,6 +78,8 @@ def audit_kernel(kernel: Kernel, types: Sequence[Type], wide: bool = False, cost
     solver = Solver()
     for obligation in run.obligations:
         _judge(audit, run, solver, obligation)
+    if len(run.obligations) >= OBLIGATIONS:
+        audit.unproved.append(Finding("bounds", hir.file, hir.line, f"checks beyond the first {OBLIGATIONS}"))
     _judge_races(audit, run, solver)
     if costs:
         audit.registers = registers(kernel, tuple(types))
@@ -122,7 +124,7 @@ def _judge_races(audit: KernelAudit, run: Executor, solver: Solver) -> None:
     if not run.threads:
         return
     for race in races(run):
-        answer = solver.ask(race.conditions)
+        answer = solver.ask(race.conditions) if race.conditions else Answer("unknown")
         if answer.verdict == "no":
             _proved(audit, answer)
             continue

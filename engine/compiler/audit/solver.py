@@ -18,6 +18,7 @@ from engine.compiler.audit.terms import TRUE, Affine, Atom, Condition, atoms_of,
 
 MILLISECONDS = 700  # of z3, for one question
 SECONDS = 8.0  # of z3, for one kernel
+LINEAR_SECONDS = 10.0  # of linear elimination, for one kernel
 SMALL = (5, 70, 3000)  # counterexamples with numbers up to these are looked for first
 
 
@@ -44,7 +45,8 @@ class Solver:
     """Answers questions about the atoms of one kernel."""
 
     def __init__(self) -> None:
-        self.spent = 0.0
+        self.spent = self.spent_linear = 0.0
+        self._fit: dict[Atom, bool] = {}
         self._known: dict[tuple[Condition, ...], Answer] = {}
 
     def ask(self, conditions: Sequence[Condition]) -> Answer:
@@ -57,7 +59,7 @@ class Solver:
     def _decide(self, conditions: tuple[Condition, ...]) -> Answer:
         wanted = relevant(conditions)
         facts = [fact for atom in atoms_of(tuple(wanted)) for fact in self.facts(atom)]
-        if contradictory([*wanted, *facts]):
+        if self._contradictory([*wanted, *facts]):
             return Answer("no", by="linear")
         z3 = z3_or_none()
         if z3 is None or self.spent > SECONDS:
@@ -67,6 +69,16 @@ class Solver:
             return self._by_z3(z3, conditions)
         finally:
             self.spent += time.perf_counter() - start
+
+    def _contradictory(self, conditions: Sequence[Condition]) -> bool:
+        """Linear elimination, as long as this kernel's time for it lasts."""
+        left = LINEAR_SECONDS - self.spent_linear
+        if left <= 0:
+            return False
+        start = time.perf_counter()
+        found = contradictory(conditions, left)
+        self.spent_linear += time.perf_counter() - start
+        return found
 
     def facts(self, atom: Atom) -> Iterable[Condition]:
         """What linear elimination may know of an atom that is made of others."""
@@ -86,12 +98,14 @@ class Solver:
 
     def _fits(self, atom: Atom) -> bool:
         """Whether the ranges and what is known where it was computed exclude that a value wraps."""
-        exact, path = atom.args[0], atom.args[1]
-        facts = [f for a in atoms_of((exact, path)) for f in self.facts(a)]
-        return all(
-            contradictory([*path, *facts, condition])
-            for condition in (terms.below(exact, number(atom.lo)), terms.below(number(atom.hi), exact))
-        )
+        if atom not in self._fit:
+            self._fit[atom] = False  # while it is being looked at
+            exact, path = atom.args[0], atom.args[1]
+            sides = terms.below(exact, number(atom.lo)), terms.below(number(atom.hi), exact)
+            wanted = [relevant([*path, side]) for side in sides]
+            facts = [[f for a in atoms_of(tuple(rows)) for f in self.facts(a)] for rows in wanted]
+            self._fit[atom] = all(map(self._contradictory, [a + b for a, b in zip(wanted, facts, strict=True)]))
+        return self._fit[atom]
 
     def _by_z3(self, z3: Any, conditions: tuple[Condition, ...]) -> Answer:
         encoder = _Encoder(z3)

@@ -125,9 +125,13 @@ def negated(condition: Condition) -> Condition:
 def atoms_of(thing: Any) -> Iterator[Atom]:
     """All atoms in an affine form, an atom or a condition, those inside other atoms too, each once."""
     seen: set[Atom] = set()
+    walked: set[int] = set()  # parts that conditions share would be met once for each way to them
     pending = [thing]
     while pending:
         one = pending.pop()
+        if id(one) in walked:
+            continue
+        walked.add(id(one))
         if isinstance(one, Affine):
             pending += [atom for atom, _ in one.parts]
         elif isinstance(one, Atom):
