@@ -201,6 +201,7 @@ OPERATORS = [
 ]  # fmt: skip
 
 INDICES = [
+    ("y = a[«slice(n, 2)»]", "the bounds of slice() must be compile-time constants"),
     ("y = «a[x:]»", "an index is a whole number, not float32"),
     ("«a[0, 1]» = x", "array(dtype=float32) has 1 dimensions, 2 indices are given"),
     ("y = «a[x]»", "an index is a whole number, not float32"),
@@ -231,6 +232,7 @@ INDICES = [
 ]  # fmt: skip
 
 CALLS = [
+    ("ua[0] = engine.uint8(«engine.bits(x)»)", "bits() takes 1 to 32 truth values"),
     ("y = «engine.abs(2**70)»", "abs(): Python int too large"),
     ("y = «engine.dot(1.0, 2.0)»", "dot takes no (float32, float32)"),
     ("y = «slice_count(x, x, x)»", "slice_count(): 'start' is int32, got float32"),

@@ -19,6 +19,7 @@ from engine.compiler.audit.terms import TRUE, Affine, Atom, Condition, atoms_of,
 MILLISECONDS = 700  # of z3, for one question
 SECONDS = 8.0  # of z3, for one kernel
 LINEAR_SECONDS = 10.0  # of linear elimination, for one kernel
+KERNEL_SECONDS = 30.0  # of everything, for one kernel: what is asked later stays unknown
 SMALL = (5, 70, 3000)  # counterexamples with numbers up to these are looked for first
 
 
@@ -46,11 +47,14 @@ class Solver:
 
     def __init__(self) -> None:
         self.spent = self.spent_linear = 0.0
+        self.end = time.perf_counter() + KERNEL_SECONDS
         self._fit: dict[Atom, bool] = {}
         self._known: dict[tuple[Condition, ...], Answer] = {}
 
     def ask(self, conditions: Sequence[Condition]) -> Answer:
         """Whether the conditions can hold together."""
+        if time.perf_counter() > self.end:
+            return Answer("unknown")
         key = tuple(dict.fromkeys(c for c in conditions if c != TRUE))
         if key not in self._known:
             self._known[key] = self._decide(key)
@@ -100,6 +104,8 @@ class Solver:
         """Whether the ranges and what is known where it was computed exclude that a value wraps."""
         if atom not in self._fit:
             self._fit[atom] = False  # while it is being looked at
+            if time.perf_counter() > self.end:
+                return False
             exact, path = atom.args[0], atom.args[1]
             sides = terms.below(exact, number(atom.lo)), terms.below(number(atom.hi), exact)
             wanted = [relevant([*path, side]) for side in sides]
