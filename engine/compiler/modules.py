@@ -81,8 +81,9 @@ class Module:
 MODULES: dict[str, Module] = {}
 
 
-def get_module(name: str) -> Module:
-    """The module of kernels called `name`, made when first asked for."""
+def get_module(name: str | None) -> Module:
+    """The module of kernels called `name`, made when first asked for; None: of code that belongs to no module."""
+    name = name or "<no module>"
     found = MODULES.get(name)
     if found is None:
         found = MODULES[name] = Module(name)

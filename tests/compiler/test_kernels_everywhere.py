@@ -15,6 +15,7 @@ import pytest
 
 import engine
 from engine.compiler import pipeline
+from engine.compiler.modules import MODULES
 from engine.errors import CompileError
 
 PROGRAM = """
@@ -126,6 +127,7 @@ def test_exec_of_a_text():
     for scope, factor in zip(scopes, ("s", "2.0 * s", "4.0"), strict=True):
         exec(definition(factor), scope)
     assert [scaled(scope["scale"]) for scope in scopes] == [[3.0, 6.0], [6.0, 12.0], [4.0, 8.0]]
+    assert all(isinstance(name, str) for name in MODULES)  # the scopes have no name
 
 
 def test_code_whose_text_nobody_kept():

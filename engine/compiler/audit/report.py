@@ -11,7 +11,7 @@ from engine.compiler.audit.cost import architectures, registers
 from engine.compiler.audit.execute import OBLIGATIONS, Executor, Obligation
 from engine.compiler.audit.lint import unused
 from engine.compiler.audit.races import OTHER, races
-from engine.compiler.audit.solver import Answer, Solver, relevant, z3_or_none
+from engine.compiler.audit.solver import Answer, Solver, z3_or_none
 from engine.compiler.audit.terms import Affine, Atom, Condition, atoms_of, negated
 from engine.compiler.guard import guard
 from engine.compiler.kernel import Kernel
@@ -117,7 +117,7 @@ def _judge(audit: KernelAudit, run: Executor, solver: Solver, obligation: Obliga
     finding = Finding(obligation.check, obligation.file, obligation.line, obligation.what,
                       describe(negated(obligation.path[-1])) if obligation.path else "",
                       inner=obligation.inner)  # fmt: skip
-    _place(audit, finding, answer, obligation.path)
+    _place(audit, solver, finding, answer, obligation.path)
 
 
 def _judge_races(audit: KernelAudit, run: Executor, solver: Solver) -> None:
@@ -129,7 +129,7 @@ def _judge_races(audit: KernelAudit, run: Executor, solver: Solver) -> None:
             _proved(audit, answer)
             continue
         finding = Finding("race", race.file, race.line, race.what, other_line=race.other_line)
-        _place(audit, finding, answer, race.conditions, certain=not run.together)
+        _place(audit, solver, finding, answer, race.conditions, certain=not run.together)
 
 
 def _proved(audit: KernelAudit, answer: Answer) -> None:
@@ -138,13 +138,15 @@ def _proved(audit: KernelAudit, answer: Answer) -> None:
 
 
 def _place(
-    audit: KernelAudit, finding: Finding, answer: Answer, path: tuple[Condition, ...], certain: bool = True
-) -> None:
+    audit: KernelAudit, solver: Solver, finding: Finding, answer: Answer, path: tuple[Condition, ...],
+    certain: bool = True,
+) -> None:  # fmt: skip
     """Files a finding as refuted or open. Each line is named once for each thing that is wrong there."""
     known = {(f.check, f.line, f.what, f.other_line): f for f in (*audit.refuted, *audit.unproved)}
     key = finding.check, finding.line, finding.what, finding.other_line
-    kinds = {atom.kind for atom in atoms_of(tuple(relevant(path)))}
-    finding.certain = certain and answer.verdict == "yes" and not kinds & {"unknown", "load"}
+    if certain and answer.verdict == "yes":
+        kinds = {atom.kind for atom in atoms_of(tuple(solver.relevant(path)))}
+        finding.certain = not kinds & {"unknown", "load"}
     if answer.verdict == "yes":
         finding.counterexample = counterexample(answer.model)
     old = known.get(key)

@@ -49,6 +49,7 @@ class Solver:
         self.spent = self.spent_linear = 0.0
         self.end = time.perf_counter() + KERNEL_SECONDS
         self._fit: dict[Atom, bool] = {}
+        self._walked: dict[int, tuple[Condition, frozenset[Atom]]] = {}  # keeps what it knows alive
         self._known: dict[tuple[Condition, ...], Answer] = {}
 
     def ask(self, conditions: Sequence[Condition]) -> Answer:
@@ -61,7 +62,7 @@ class Solver:
         return self._known[key]
 
     def _decide(self, conditions: tuple[Condition, ...]) -> Answer:
-        wanted = relevant(conditions)
+        wanted = self.relevant(conditions)
         facts = [fact for atom in atoms_of(tuple(wanted)) for fact in self.facts(atom)]
         if self._contradictory([*wanted, *facts]):
             return Answer("no", by="linear")
@@ -108,10 +109,33 @@ class Solver:
                 return False
             exact, path = atom.args[0], atom.args[1]
             sides = terms.below(exact, number(atom.lo)), terms.below(number(atom.hi), exact)
-            wanted = [relevant([*path, side]) for side in sides]
+            wanted = [self.relevant([*path, side]) for side in sides]
             facts = [[f for a in atoms_of(tuple(rows)) for f in self.facts(a)] for rows in wanted]
             self._fit[atom] = all(map(self._contradictory, [a + b for a, b in zip(wanted, facts, strict=True)]))
         return self._fit[atom]
+
+    def relevant(self, conditions: Sequence[Condition]) -> list[Condition]:
+        """The conditions that share atoms, directly or by others, with the last one."""
+        *others, goal = conditions or (TRUE,)
+        mine, chosen = set(self._atoms(goal)), [goal]
+        pending = [(self._atoms(c), c) for c in others]
+        grown = True
+        while grown:
+            grown = False
+            for row in list(pending):
+                if not row[0] or not mine.isdisjoint(row[0]):
+                    mine |= row[0]
+                    chosen.append(row[1])
+                    pending.remove(row)
+                    grown = True
+        return chosen
+
+    def _atoms(self, condition: Condition) -> frozenset[Atom]:
+        """The atoms of a condition; by identity, since to hash one is as much work as to walk it."""
+        known = self._walked.get(id(condition))
+        if known is None:
+            known = self._walked[id(condition)] = condition, frozenset(atoms_of(condition))
+        return known[1]
 
     def _by_z3(self, z3: Any, conditions: tuple[Condition, ...]) -> Answer:
         encoder = _Encoder(z3)
@@ -149,23 +173,6 @@ def _division_facts(atom: Atom, me: Affine, x: Affine, y: Affine) -> Iterable[Co
         yield terms.at_most(x, me.times(y.const).plus(y.const - 1))
     elif x.range[0] >= 0:
         yield terms.at_most(me, x)
-
-
-def relevant(conditions: Sequence[Condition]) -> list[Condition]:
-    """The conditions that share atoms, directly or by others, with the last one."""
-    *others, goal = conditions or (TRUE,)
-    mine, chosen = set(atoms_of(goal)), [goal]
-    pending = [(set(atoms_of(c)), c) for c in others]
-    grown = True
-    while grown:
-        grown = False
-        for row in list(pending):
-            if row[0] & mine or not row[0]:
-                mine |= row[0]
-                chosen.append(row[1])
-                pending.remove(row)
-                grown = True
-    return chosen
 
 
 class _Encoder:
