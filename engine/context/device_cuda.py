@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from engine.compiler import types
-from engine.compiler.ptx_parser import PtxError, parse
 from engine.config import config
 from engine.context import memory, recording
 from engine.context.array_views import byte_span
@@ -262,6 +261,8 @@ class CudaDevice:
     @staticmethod
     def _check_edited(kernel: Any, symbol: str, nbytes: int) -> None:
         """Refuses an edited text whose entry does not take what a launch passes."""
+        from engine.compiler.ptx_parser import PtxError, parse  # edits are rare, and its tables take 14 ms to build
+
         try:
             entry = parse(kernel.edited_ptx).functions.get(symbol)
         except PtxError as error:
