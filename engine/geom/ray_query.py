@@ -16,6 +16,7 @@ from typing import Any
 from engine.compiler import lang as k
 from engine.compiler.values import vector
 from engine.context import array
+from engine.geom.box_query import lowest
 from engine.geom.bvh import Tree, tree_of
 from engine.geom.bvh_build import EMPTY, STACK
 
@@ -192,7 +193,7 @@ def slab_rows(tree: Tree, axis: int, inverse: float):
 @k.func
 def next_bit(mask: k.uint32):
     """(index of the lowest bit that is set, the mask without it)."""
-    return 31 - int(k.clz(mask & (k.uint32(0) - mask))), mask & (mask - k.uint32(1))
+    return lowest(mask), mask & (mask - k.uint32(1))
 
 
 @k.func

@@ -96,6 +96,29 @@ def begin_velocities(m: Model, s: State, velocity: k.array(dtype=Motion, layout=
     size[i] = k.vec3(k.dot(v, v))
 
 
+@k.func
+def divergence(
+    place: k.array(dtype=Place, layout="rows"),
+    field: k.array(dtype=Motion, layout="rows"),
+    neighbour: k.array(dtype=int, ndim=3),
+    count: k.array(dtype=int),
+    support: float,
+    group: int,
+    lane: int,
+) -> float:
+    """What the vectors of `field` (velocities, accelerations) do to the relative density of a particle."""
+    i = group * GROUP + lane
+    here = place[i]
+    own = field[i].v
+    sum = 0.0
+    for n in range(count[i]):
+        j = neighbour[group, n, lane]
+        there = place[j]
+        gap = here.x - there.x
+        sum += there.volume * slope(k.dot(gap, gap), support) * k.dot(own - field[j].v, gap)
+    return sum
+
+
 @k.kernel(shape="lanes")
 def measure_divergence(
     place: k.array(dtype=Place, layout="rows"),
@@ -110,15 +133,7 @@ def measure_divergence(
     i = group * GROUP + lane
     if i >= len(count):
         return
-    here = place[i]
-    v = velocity[i].v
-    sum = 0.0
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
-        there = place[j]
-        gap = here.x - there.x
-        sum += there.volume * slope(k.dot(gap, gap), support) * k.dot(v - velocity[j].v, gap)
-    rate[i] = sum
+    rate[i] = divergence(place, velocity, neighbour, count, support, group, lane)
 
 
 @k.kernel
@@ -187,15 +202,7 @@ def correct_pressure(
     i = group * GROUP + lane
     if i >= len(count):
         return
-    here = place[i]
-    a = acceleration[i].v
-    sum = 0.0
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
-        there = place[j]
-        gap = here.x - there.x
-        sum += there.volume * slope(k.dot(gap, gap), support) * k.dot(a - acceleration[j].v, gap)
-    rest = source[i] + time * sum
+    rest = source[i] + time * divergence(place, acceleration, neighbour, count, support, group, lane)
     change = strength * rest * factor[i] * m.fluid_density[s.particle_fluid[i]]
     enough = count[i] >= fewest
     push[i] = k.select(enough, k.select_max(push[i] + change, 0.0), 0.0)
