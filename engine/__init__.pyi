@@ -1298,7 +1298,7 @@ def tile_ones(*args: Any, **named: Any) -> Any:
 def tile_sort(*args: Any, **named: Any) -> Any:
     """tile_sort(keys, values=None): sorts in place; equal keys keep their order, NaN comes last."""
 def tile_view(*args: Any, **named: Any) -> Any:
-    """tile_view(t, offset, shape=None): a part of a tile, sharing its memory."""
+    """tile_view(t, offset, shape=None): a part of a tile, sharing its memory; without a shape and with an offset for each dimension: that element."""
 class transform(_Value):
     """transform: a value of kernels and of Python."""
     p: vec3

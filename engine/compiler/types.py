@@ -315,9 +315,14 @@ class Tile(LocalArray):
 class TileStack(LocalArray):
     """A stack that a block shares. Its elements are structs (value, count); the first count is how many it holds."""
 
-    def __repr__(self) -> str:
+    @property
+    def value(self) -> Type:
+        """The type of what is pushed."""
         assert isinstance(self.dtype, Struct)
-        return f"tile_stack(capacity={self.shape[0]}, dtype={self.dtype.fields[0][1]!r})"
+        return self.dtype.fields[0][1]
+
+    def __repr__(self) -> str:
+        return f"tile_stack(capacity={self.shape[0]}, dtype={self.value!r})"
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

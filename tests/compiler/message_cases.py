@@ -5,12 +5,14 @@ names of `NAMESPACE` are known in both.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 import engine
 from engine.compiler.library.slicing import slice_count
 from engine.context import Table
+from tests.compiler.message_cases_tiles import TILES
 
 HEADER = (
     "def kern(a: engine.array(dtype=float), b: engine.array2d(dtype=float), v: engine.array(dtype=engine.vec3), "
@@ -70,7 +72,7 @@ def another_kernel(a: engine.array(dtype=float)):
 
 
 NAMESPACE = {
-    "slice_count": slice_count,
+    "slice_count": slice_count, "Any": Any,
     "engine": engine, "math": math, "np": np, "Pair": Pair, "Holder": Holder, "Bodies": Bodies, "Table": Table,
     "SETTINGS": Settings(), "NUMBERS": [1, 2], "MEMORY": engine.zeros(3, dtype=float, device="cpu"),
     "takes_vec": takes_vec, "takes_ref": takes_ref, "either": either, "plain_python": plain_python,
@@ -377,4 +379,4 @@ INTRINSICS = [
      "adjoint[…] has a meaning in the gradient of a function only; see @func_grad"),
 ]  # fmt: skip
 
-CASES = [*PYTHON, *NAMES_AND_TYPES, *OPERATORS, *INDICES, *CALLS, *CONSTRUCTORS, *INTRINSICS]
+CASES = [*PYTHON, *NAMES_AND_TYPES, *OPERATORS, *INDICES, *CALLS, *CONSTRUCTORS, *INTRINSICS, *TILES]

@@ -48,6 +48,15 @@ def on_tape(fn: Callable[..., Any], *args: Any, dim: Any = 1) -> engine.Tape:
     return tape
 
 
+@raises("the 7 local arrays and tiles of 'too_many_tiles' take 5600000 bytes, more than the")
+def tiles_that_do_not_fit_on_the_stack_together():
+    def too_many_tiles(a: engine.array(dtype=float)):
+        t = engine.tile_load(a, shape=200_000)
+        engine.tile_store(a, t + 1.0 + t * 2.0 + t * 3.0 + t)
+
+    launch(engine.kernel(too_many_tiles), floats(1.0))
+
+
 # --- arguments of launches ----------------------------------------------------------------------------------------
 
 

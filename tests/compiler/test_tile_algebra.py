@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.compiler import lang as k
-from engine.context import array, launch, launch_tiled, zeros
-from engine.errors import CompileError
+from engine.context import array, launch_tiled, zeros
 
 RNG = np.random.default_rng(11)
 
@@ -296,69 +295,3 @@ def test_random_elements_follow_from_the_state_and_their_position():
     out, one_by_one, whole = run(random_tiles, poisoned(8), poisoned(8), poisoned(8, dtype=np.int32))
     assert (out == one_by_one).all() and len(set(out)) == 8
     assert whole.min() >= -5 and whole.max() < 5
-
-
-# --- errors ---------------------------------------------------------------------------------------------------------
-
-
-def inner_extents(a: k.array(dtype=float)):
-    k.tile_matmul(k.tile_zeros((2, 3)), k.tile_zeros((2, 3)))
-
-
-def other_output(a: k.array(dtype=float)):
-    k.tile_matmul(k.tile_zeros((2, 3)), k.tile_zeros((3, 2)), k.tile_zeros((3, 3)))
-
-
-def not_square(a: k.array(dtype=float)):
-    k.tile_cholesky(k.tile_zeros((2, 3)))
-
-
-def whole_numbers(a: k.array(dtype=float)):
-    k.tile_cholesky(k.tile_zeros((2, 2), dtype=int))
-
-
-def other_side(a: k.array(dtype=float)):
-    k.tile_lower_solve(k.tile_zeros((2, 2)), k.tile_zeros(3))
-
-
-def real_transform(a: k.array(dtype=float)):
-    k.tile_fft(k.tile_zeros(4))
-
-
-def other_values(a: k.array(dtype=float)):
-    k.tile_sort(k.tile_zeros(4), k.tile_zeros(5))
-
-
-def pushed_other(a: k.array(dtype=float)):
-    s = k.tile_stack(capacity=2, dtype=int)
-    k.tile_stack_push(s, 1.5, True)
-
-
-def no_capacity(a: k.array(dtype=float)):
-    k.tile_stack(capacity=0, dtype=int)
-
-
-def half_complex(a: k.array(dtype=float)):
-    k.tile_matmul(k.tile_zeros((2, 2), dtype=k.vec2h), k.tile_zeros((2, 2), dtype=k.vec2h))
-
-
-ERRORS = [
-    (inner_extents, "tile_matmul(): a tile of shape (2, 3) is not multiplied by one of shape (2, 3)"),
-    (other_output, "tile_matmul(): 'out' has the shape (3, 3), the product (2, 2)"),
-    (not_square, "tile_cholesky(): 'A' must be square, it is 2 × 3"),
-    (whole_numbers, "tile_cholesky(): 'A' must hold floats, not int32"),
-    (other_side, "tile_lower_solve(): 'y' must have the shape (2,) or (2, …), it has (3,)"),
-    (real_transform, "tile_fft(): the elements must be vec2f or vec2d, not float32"),
-    (other_values, "tile_sort(): 4 keys cannot be sorted with 5 values"),
-    (pushed_other, "tile_stack_push(): tile_stack(capacity=2, dtype=int32) is given float32"),
-    (no_capacity, "tile_stack(): 'capacity' must be a positive integer, not 0"),
-    (half_complex, "tile_matmul(): complex elements are all vec2f or all vec2d"),
-]
-
-
-@pytest.mark.parametrize(("fn", "message"), ERRORS, ids=[fn.__name__ for fn, _ in ERRORS])
-def test_message(fn, message):
-    with pytest.raises(CompileError) as caught:
-        launch(k.kernel(fn), 1, inputs=[zeros(4)])
-    assert message in str(caught.value.msg)
-    assert "k.tile" in caught.value.text[caught.value.offset - 1 :]

@@ -11,7 +11,7 @@ import engine
 from engine.compiler import lang as k
 from engine.compiler import types
 from engine.context import array, full, launch, launch_tiled, zeros
-from engine.errors import BoundsError, CompileError
+from engine.errors import BoundsError
 
 RNG = np.random.default_rng(7)
 
@@ -441,155 +441,21 @@ def test_the_emulated_gpu_gives_the_same_bits():
     assert found[0].all() and (found[0] == found[1]).all()
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------
+# --- checked mode ---------------------------------------------------------------------------------------------------
 
 
-def too_large(a: k.array(dtype=float)):
-    k.tile_zeros(shape=(1024, 1024), dtype=float)
+@pytest.mark.parametrize("three", [3, k.int32(3), np.int64(3), k.uint8(3)])
+def test_constants_of_every_integer_type_are_indices(three):
+    @k.kernel
+    def uses_constant(out: k.array(dtype=float)):
+        t = k.tile_arange(0.0, 5.0)
+        out[0] = t[three]
+        t[three] = 7.0
+        k.tile_add_inplace(t, three, 2.0)
+        out[1] = k.tile_view(t, offset=three)
 
-
-def too_many(a: k.array(dtype=float)):
-    t = k.tile_load(a, shape=200_000)
-    k.tile_store(a, t + 1.0 + t * 2.0 + t * 3.0 + t)
-
-
-def unknown_shape(a: k.array(dtype=float), n: int):
-    k.tile_zeros(shape=n)
-
-
-def no_shape(a: k.array(dtype=float)):
-    k.tile_zeros(shape=(4, 0))
-
-
-def other_shapes(a: k.array(dtype=float)):
-    k.tile_zeros(4) + k.tile_zeros(5)
-
-
-def other_types(a: k.array(dtype=float)):
-    k.tile_zeros(4) + k.tile_zeros(4, dtype=int)
-
-
-def other_dimensions(a: k.array(dtype=float)):
-    k.tile_load(a, shape=(2, 2))
-
-
-def stored_as_other(a: k.array(dtype=float)):
-    k.tile_store(a, k.tile_zeros(4, dtype=int))
-
-
-def outside(a: k.array(dtype=float)):
-    a[0] = k.tile_zeros(4)[4]
-
-
-def empty_view(a: k.array(dtype=float)):
-    k.tile_store(a, k.tile_zeros(4)[2:2])
-
-
-def not_broadcast(a: k.array(dtype=float)):
-    k.tile_broadcast(k.tile_zeros(3), shape=(3, 4))
-
-
-def number_into_slice(a: k.array(dtype=float)):
-    t = k.tile_zeros(4)
-    t[0:2] = 1.0
-
-
-def unknown_parameter(a: k.array(dtype=float)):
-    k.tile_zeros(4, type=int)
-
-
-def missing_argument(a: k.array(dtype=float)):
-    k.tile_load(a)
-
-
-def unknown_storage(a: k.array(dtype=float)):
-    k.tile_zeros(4, storage="disk")
-
-
-def rebound_in_branch(a: k.array(dtype=float), n: int):
-    t = k.tile_zeros(4)
-    if n > 0:
-        t = k.tile_zeros(5)
-    k.tile_store(a, t)
-
-
-def other_in_each_branch(a: k.array(dtype=float), n: int):
-    if n > 0:
-        t = k.tile_zeros(4)
-    else:
-        t = k.tile_zeros(5)
-    k.tile_store(a, t)
-
-
-def truth_of_tile(a: k.array(dtype=float)):
-    if k.tile_zeros(4):
-        a[0] = 1.0
-
-
-@k.func
-def two_tiles(t: Any):
-    return t, t * 2.0
-
-
-def returned_tuple(a: k.array(dtype=float)):
-    x, y = two_tiles(k.tile_zeros(4))
-    k.tile_store(a, x + y)
-
-
-def chosen(a: k.array(dtype=float), n: int):
-    k.tile_store(a, k.where(n > 0, k.tile_zeros(4), k.tile_ones(4)))
-
-
-@k.func
-def sets_argument(x: k.ref[float]):
-    x = 1.0  # noqa: F841
-
-
-def mapped_reference(a: k.array(dtype=float)):
-    k.tile_store(a, k.tile_map(sets_argument, k.tile_zeros(4)))
-
-
-def mapped_state(a: k.array(dtype=float)):
-    k.tile_store(a, k.tile_map(k.randf, k.tile_zeros(4, dtype=k.uint32)))
-
-
-ERRORS = [
-    (mapped_reference, "tile_map() does not take 'sets_argument', which changes its arguments", "k.tile_map"),
-    (mapped_state, "tile_map() does not take 'randf', which changes its arguments", "k.tile_map"),
-    (returned_tuple, "tile[float32, 4] cannot be part of a tuple that is returned", "return t, t * 2.0"),
-    (chosen, "select() does not take (bool, tile[float32, 4], tile[float32, 4])", "k.where"),
-    (too_large, "tile[float32, 1024, 1024] takes 4194304 bytes; a tile has at most 1048576", "k.tile_zeros"),
-    (unknown_shape, "tile_zeros(): 'shape' must be known while compiling", "k.tile_zeros"),
-    (no_shape, "tile_zeros(): 'shape' consists of positive whole numbers, not (4, 0)", "k.tile_zeros"),
-    (other_shapes, "'+': tiles of different shapes: (4,) and (5,); use tile_broadcast()", "k.tile_zeros(4) +"),
-    (other_types, "'+' does not take float32 and int32", "k.tile_zeros(4) +"),
-    (other_dimensions, "tile_load(): a tile of 2 dimensions does not fit an array of 1", "k.tile_load"),
-    (stored_as_other, "the elements of the tile are int32, those of the array float32", "k.tile_store"),
-    (outside, "tile index 4 is out of bounds for dimension 0, whose extent is 4", "k.tile_zeros(4)[4]"),
-    (empty_view, "the slice of dimension 0 of tile[float32, 4] gives an empty tile", "k.tile_zeros(4)[2:2]"),
-    (not_broadcast, "a tile of shape (3,) is not broadcast to shape (3, 4)", "k.tile_broadcast"),
-    (number_into_slice, "a slice of a tile requires a tile of matching shape; make one: tile_full(", "1.0"),
-    (unknown_parameter, "tile_zeros() has no parameter 'type'", "k.tile_zeros"),
-    (missing_argument, "tile_load() needs an argument for 'shape'", "k.tile_load"),
-    (unknown_storage, "storage must be 'register' or 'shared', not 'disk'", "k.tile_zeros"),
-    (rebound_in_branch, "'t' holds tile[float32, 4] and cannot become tile[float32, 5]", "k.tile_zeros(5)"),
-    (other_in_each_branch, "'t' holds tile[float32, 4] and cannot become tile[float32, 5]", "k.tile_zeros(5)"),
-    (truth_of_tile, "tile[float32, 4] is neither true nor false", "k.tile_zeros"),
-]
-
-
-@pytest.mark.parametrize(("fn", "message", "token"), ERRORS, ids=[fn.__name__ for fn, _, _ in ERRORS])
-def test_message_and_caret(fn, message, token):
-    kernel = k.kernel(fn)
-    with pytest.raises(CompileError) as caught:
-        kernel.lower([t for _, t in kernel.params])
-    assert message in str(caught.value.msg)
-    assert caught.value.text[caught.value.offset - 1 :].startswith(token), (caught.value.text, caught.value.offset)
-
-
-def test_tiles_that_do_not_fit_on_the_stack_together_are_refused():
-    with pytest.raises(CompileError, match="local arrays and tiles of 'too_many' take"):
-        launch(k.kernel(too_many), 1, inputs=[zeros(4)])
+    (out,) = run(uses_constant, poisoned(2))
+    assert out.tolist() == [3.0, 9.0]
 
 
 @k.kernel

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from engine.compiler import types
+from engine.compiler import library, types
 from engine.compiler.diagnostics import did_you_mean
 from engine.compiler.frontend.adjoints import CustomGradient
 from engine.compiler.frontend.context import (
@@ -26,11 +27,13 @@ from engine.compiler.frontend.context import (
 from engine.compiler.frontend.parts import to_array
 from engine.compiler.function import Func
 from engine.compiler.ir import Function, Op
+from engine.compiler.library.intrinsics import OWN
 from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
 from engine.config import config
 from engine.errors import CompileError
 
 Spec = types.Type | Static  # what a parameter is specialised to: a type, or a value known while compiling
+_LIBRARY = os.path.dirname(library.__file__) + os.sep
 _lock = threading.RLock()
 
 
@@ -392,10 +395,22 @@ def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) ->
             made = callee.specialisations[key] = lower_function(callee, specs)
             if callee.gradient is not None:
                 made.gradient = CustomGradient(callee.gradient, specs, made.result)
-        except BaseException:
+        except BaseException as error:
             del callee.specialisations[key]
+            if isinstance(error, CompileError) and _is_ours(error.filename) and not _is_ours(ctx.source.filename):
+                raise _of_the_call(ctx, callee, error, node) from None
             raise
         return made
+
+
+def _is_ours(filename: str | None) -> bool:
+    return filename is not None and filename.startswith(_LIBRARY)
+
+
+def _of_the_call(ctx: Lowering, callee: Func, error: CompileError, node: ast.AST) -> CompileError:
+    """What the library could not make of its arguments, as an error of the call that gave them."""
+    inner, _, reason = str(error.msg).partition("(): ")
+    return ctx.error(node, f"{callee.name}(): {reason if inner in OWN or inner in BUILTINS else error.msg}")
 
 
 def returns_a_value(ctx: Lowering) -> bool:

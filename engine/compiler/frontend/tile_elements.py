@@ -38,7 +38,8 @@ def check_size(ctx: Lowering, t: types.LocalArray, node: ast.AST) -> None:
     """Refuses what does not fit on the stack."""
     leaves = [leaf for _, leaf in types.leaves(t.dtype)]
     if not leaves or not all(isinstance(leaf, types.Scalar) for leaf in leaves):
-        raise ctx.error(node, f"{t.dtype!r} cannot be the element of a tile")
+        held = t.value if isinstance(t, types.TileStack) else t.dtype
+        raise ctx.error(node, f"{held!r} cannot be the element of a tile", "elements consist of numbers")
     size = t.size * sum(leaf.size for leaf in leaves)
     if size > MAX_BYTES:
         raise ctx.error(node, f"{t!r} takes {size} bytes; a tile has at most {MAX_BYTES}", "use smaller tiles")
@@ -194,8 +195,7 @@ def assign(ctx: Lowering, target: Op, value: Op, node: ast.AST) -> None:
 def part(ctx: Lowering, tile: Op, start: Op | int, shape: Sequence[int], strides: Sequence[int], node: ast.AST) -> Op:
     """A view: the elements from `start` on at these strides."""
     t = tile_type(tile)
-    if len(shape) > MAX_DIMS:
-        raise ctx.error(node, f"a tile has at most {MAX_DIMS} dimensions, not {len(shape)}")
+    assert len(shape) <= MAX_DIMS, shape
     steps = tuple(0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
     first = start if isinstance(start, Op) else ctx.const(start, types.int32, node)
     made = types.Tile(t.dtype, tuple(shape), strides=steps, storage=t.storage)
@@ -204,10 +204,10 @@ def part(ctx: Lowering, tile: Op, start: Op | int, shape: Sequence[int], strides
 
 def element_index(ctx: Lowering, t: types.Tile, indices: Sequence[Value], node: ast.AST) -> Op:
     """The flat index of one element; negative indices known while compiling count from the end."""
-    if len(indices) != len(t.shape):
-        raise ctx.error(node, f"a tile of {len(t.shape)} dimensions is indexed with {len(indices)} indices")
+    assert len(indices) == len(t.shape), (t, indices)
     ints = []
-    for d, index in enumerate(indices):
+    for d, index in enumerate(checked(ctx, indices, node)):
+        assert not isinstance(index, Range)
         if isinstance(index, Static):
             ints.append(ctx.const(known_index(ctx, t, d, index.value, node), types.int32, node))
         else:
@@ -220,6 +220,22 @@ def known_index(ctx: Lowering, t: types.Tile, dim: int, index: int, node: ast.AS
     if not -extent <= index < extent:
         raise ctx.error(node, f"tile index {index} is out of bounds for dimension {dim}, whose extent is {extent}")
     return index % extent
+
+
+def checked(ctx: Lowering, given: Sequence[Index], node: ast.AST) -> list[Index]:
+    """The indices, constants as Python's integers; an error for what cannot be an index of a tile."""
+    found: list[Index] = []
+    for index in given:
+        if isinstance(index, Range) or is_index_tile(index):
+            found.append(index)
+            continue
+        kind = type_of(index)
+        if not (isinstance(kind, types.Scalar) and kind.is_int):
+            shown = kind if kind is not None else index.value if isinstance(index, Static) else "a tuple"
+            shown = shown if isinstance(index, Several) else repr(shown)
+            raise ctx.error(node, f"tile indices must be integers or slices, or tiles of integers, not {shown}")
+        found.append(Static(int(index.value)) if isinstance(index, Static) else index)
+    return found
 
 
 def is_index_tile(index: Index) -> bool:
@@ -249,18 +265,12 @@ def view_at(ctx: Lowering, tile: Op, given: Sequence[Index], node: ast.AST) -> O
             shape.append(t.shape[d])
             strides.append(t.strides[d])
         elif isinstance(index, Static):
-            first = Static(known_index(ctx, t, d, _whole(ctx, index, node), node))
+            first = Static(known_index(ctx, t, d, index.value, node))
         else:
             first = index
         starts.append(to_int32(ctx, ctx.value(first, node, types.int32), node))
     view = part(ctx, tile, flat_index(ctx, t, starts, node, wraps=True), shape, strides, node)
     return gather(ctx, view, gathered, node) if gathered else view
-
-
-def _whole(ctx: Lowering, index: Static, node: ast.AST) -> int:
-    if not isinstance(index.value, int):
-        raise ctx.error(node, f"tile indices must be integers or slices, or tiles of integers, not {index.value!r}")
-    return index.value
 
 
 def _index_tile(ctx: Lowering, index: Op, node: ast.AST) -> Op:
@@ -294,13 +304,7 @@ def gather(ctx: Lowering, view: Op, by: Sequence[tuple[int, Op]], node: ast.AST)
 def subscript(ctx: Lowering, tile: Op, given: Sequence[Index], node: ast.AST) -> Value:
     """`tile[indices]`: an element, a view, or what a tile of indices picks."""
     t = tile_type(tile)
-    for index in given:
-        if isinstance(index, Several) or isinstance(index, Static) and not isinstance(index.value, int):
-            raise ctx.error(node, "tile indices must be integers or slices, or tiles of integers")
-        kind = None if isinstance(index, Range) else type_of(index)
-        if kind is not None and not isinstance(kind, types.Tile) and not (
-                isinstance(kind, types.Scalar) and kind.is_int):  # fmt: skip
-            raise ctx.error(node, f"tile indices must be integers or slices, or tiles of integers, not {kind!r}")
+    given = checked(ctx, given, node)
     if is_element(t, given):
         indices = [i for i in given if not isinstance(i, Range)]
         return ctx.emit("local_load", t.dtype, tile, element_index(ctx, t, indices, node), node=node)

@@ -174,13 +174,13 @@ def lower_stack(call: Call) -> Value:
 def stack(call: Call) -> Op:
     v = call.given["s"]
     if not isinstance(v, Op) or not isinstance(v.type, types.TileStack):
-        raise call.error("the first argument is a tile stack")
+        raise call.error("'s' must be a tile stack")
     return v
 
 
 def value_type(s: Op) -> types.Type:
-    assert isinstance(s.type, types.TileStack) and isinstance(s.type.dtype, types.Struct)
-    return s.type.dtype.fields[0][1]
+    assert isinstance(s.type, types.TileStack)
+    return s.type.value
 
 
 @tile_function("tile_stack_push", "s value has_value")

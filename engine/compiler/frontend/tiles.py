@@ -102,13 +102,16 @@ def lower_untile(call: Call) -> Value:
     ctx, node = call.ctx, call.node
     tile = call.tile("a")
     t = tile_type(tile)
-    if t.shape[-1] != block_dim(ctx) or len(t.shape) > 3:
-        raise call.error(f"the last dimension of {t!r} does not run over the {block_dim(ctx)} threads of the block")
+    if t.shape[-1] != block_dim(ctx):
+        raise call.error(f"the last dimension of {t!r} does not run over the threads of the block",
+                         "where there are tiles a block is one thread, so it is 1")  # fmt: skip
+    if len(t.shape) > 3:
+        raise call.error(f"a thread holds numbers, vectors and matrices, and its part of {t!r} has 3 dimensions")
     lead = t.shape[:-1]
     if not lead:
         return ctx.emit("local_load", t.dtype, tile, ctx.const(0, types.int32, node), node=node)
     if not isinstance(t.dtype, types.Scalar):
-        raise call.error(f"{t!r} holds no numbers")
+        raise call.error(f"a vector or matrix is made of numbers, and the elements of {t!r} are none")
     made = types.Vector(t.dtype, lead[0]) if len(lead) == 1 else types.Matrix(t.dtype, *lead)
     parts = []
     for k in range(math.prod(lead)):
@@ -138,21 +141,18 @@ def lower_view(call: Call) -> Value:
     ctx, node = call.ctx, call.node
     tile = call.tile("t")
     t = tile_type(tile)
-    given = call.items("offset")
-    if any(isinstance(v, Static) and isinstance(v.value, slice) for v in given):
+    given = elements.checked(ctx, [_as_range(v) for v in call.items("offset")], node)
+    whole = [v for v in given if not isinstance(v, Range)]
+    if len(whole) < len(given):
         if call.given_or_none("shape") is not None:
             raise call.error("'shape' together with a slice: the slices give the extents")
-        return elements.subscript(ctx, tile, [_as_range(v) for v in given], node)
-    for v in given:
-        kind = type_of(v)
-        if not (isinstance(kind, types.Scalar) and kind.is_int):
-            raise call.error(f"offsets must be integers or slices, not {kind!r}")
+        return elements.subscript(ctx, tile, given, node)
     if call.given_or_none("shape") is None:
-        for d, v in enumerate(given):
-            if isinstance(v, Static) and not 0 <= v.value < t.shape[d]:
-                raise call.error(f"offset {v.value} is out of bounds for dimension {d}, whose extent is {t.shape[d]}")
-        return elements.view_at(ctx, tile, given, node)
-    return window(call, tile, given, call.shape())
+        for d, (v, extent) in enumerate(zip(whole, t.shape, strict=False)):
+            if isinstance(v, Static) and not 0 <= v.value < extent:
+                raise call.error(f"offset {v.value} is out of bounds for dimension {d}, whose extent is {extent}")
+        return elements.subscript(ctx, tile, whole, node)
+    return window(call, tile, whole, call.shape())
 
 
 def window(call: Call, tile: Op, given: Sequence[Value], shape: tuple[int, ...]) -> Op:
@@ -165,15 +165,15 @@ def window(call: Call, tile: Op, given: Sequence[Value], shape: tuple[int, ...])
     extents = (*[1] * (len(t.shape) - len(shape)), *shape)
     for d, (v, n, whole) in enumerate(zip(given, extents, t.shape, strict=True)):
         if n > whole or isinstance(v, Static) and not 0 <= v.value <= whole - n:
-            at = v.value if isinstance(v, Static) else "…"
-            raise call.error(f"{n} elements at offset {at} are out of bounds for dimension {d} of {t!r}")
+            at = f" at offset {v.value}" if isinstance(v, Static) else ""
+            raise call.error(f"{n} elements{at} are out of bounds for dimension {d} of {t!r}")
     ints = [to_int32(ctx, ctx.value(v, node, types.int32), node) for v in given]
     places = tuple(whole - n + 1 for n, whole in zip(extents, t.shape, strict=True))
     start = ctx.emit("position", types.int32, *ints, node=node, shape=places, strides=t.strides)
     return elements.part(ctx, tile, start, shape, t.strides[len(t.shape) - len(shape) :], node)
 
 
-def _as_range(v: Value) -> Any:
+def _as_range(v: Value) -> Value | Range:
     if isinstance(v, Static) and isinstance(v.value, slice):
         return Range(*(None if b is None else Static(b) for b in (v.value.start, v.value.stop, v.value.step)))
     return v
@@ -237,7 +237,7 @@ def lower_squeeze(call: Call) -> Value:
     axes = range(len(t.shape)) if axes is None else axes if isinstance(axes, tuple | list) else (axes,)
     for axis in axes:
         if not isinstance(axis, int) or not -len(t.shape) <= axis < len(t.shape):
-            raise call.ctx.error(call.node, f"tile_squeeze() axis {axis} is out of bounds for tile with "
+            raise call.ctx.error(call.node, f"tile_squeeze() axis {axis!r} is out of bounds for tile with "
                                             f"{len(t.shape)} dimensions")  # fmt: skip
     dropped = {axis % len(t.shape) for axis in axes}
     if call.known("axis") is not None and any(t.shape[d] != 1 for d in dropped):

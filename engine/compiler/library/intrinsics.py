@@ -114,7 +114,11 @@ TILES: dict[str, Intrinsic] = {
             "tile_map(f, a, b, …): f of the elements of tiles; arguments that are no tiles are the same for all.",
         ),
         Intrinsic("tile_astype", "tile_astype(t, dtype): the elements converted."),
-        Intrinsic("tile_view", "tile_view(t, offset, shape=None): a part of a tile, sharing its memory."),
+        Intrinsic(
+            "tile_view",
+            "tile_view(t, offset, shape=None): a part of a tile, sharing its memory; without a shape and with an "
+            "offset for each dimension: that element.",
+        ),
         Intrinsic("tile_transpose", "tile_transpose(a): the transposed tile, sharing its memory."),
         Intrinsic(
             "tile_broadcast",
@@ -202,8 +206,8 @@ TILES: dict[str, Intrinsic] = {
     )
 }
 
-# what the library needs beside them
-_OWN = {
+# what the library needs beside them; no user can write these names
+OWN = {
     row.intrinsic: row
     for row in (
         Intrinsic(
@@ -226,9 +230,9 @@ _OWN = {
     )
 }
 
-tile_element_atomic_add, tile_element_dot = _OWN["tile_element_atomic_add"], _OWN["tile_element_dot"]
-tile_element_sum, tile_first_of_lines = _OWN["tile_element_sum"], _OWN["tile_first_of_lines"]
-tile_lines = _OWN["tile_lines"]
+tile_element_atomic_add, tile_element_dot = OWN["tile_element_atomic_add"], OWN["tile_element_dot"]
+tile_element_sum, tile_first_of_lines = OWN["tile_element_sum"], OWN["tile_first_of_lines"]
+tile_lines = OWN["tile_lines"]
 tile_empty, tile_map, tile_reshape = TILES["tile_empty"], TILES["tile_map"], TILES["tile_reshape"]
 
 # for the library itself
