@@ -39,6 +39,7 @@ from engine.compiler.build import build as build
 from engine.compiler.custom_gradients import func_grad as func_grad
 from engine.compiler.custom_gradients import func_replay as func_replay
 from engine.compiler.function import Func as Function
+from engine.compiler.function import requires as requires
 from engine.compiler.kernel import Kernel as Kernel
 from engine.compiler.kernel import address_of as address_of
 from engine.compiler.kernel import func_native as func_native
@@ -801,6 +802,8 @@ def argmin(a: vec3) -> builtins.int: ...
 def argmin(a: vec4) -> builtins.int: ...
 @typing.overload
 def argmin(a: Any) -> Any: ...
+def assume(*args: Any, **named: Any) -> Any:
+    """Says what the caller guarantees: a fact for `engine audit`, checked in checked mode, else no code at all."""
 def bit_or(*args: Any, **named: Any) -> Any:
     """bit_or(…): the operator 'or'."""
 @typing.overload

@@ -39,6 +39,11 @@ class Func:
         Func.references_exist |= self.has_references
         self.gradient: Func | None = None  # set by `func_grad`
 
+    @functools.cached_property
+    def requirements(self) -> list[Func]:
+        """The contracts that `requires` added, in the order that they are written in."""
+        return [Func(contract) for contract in getattr(self.fn, "__requirements__", ())]
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(self.overloads) > 1:
             return self._for_python(args, kwargs).fn(*args, **kwargs)
@@ -125,3 +130,22 @@ def _make(fn: Callable[..., Any], name: str | None, frame: Any) -> Func:
     assert made.module is not None
     made.module.functions[made.name] = made
     return made
+
+
+def requires(*contracts: Callable[..., Any]) -> Callable[[R], R]:
+    """Decorator of kernels and funcs: what their callers guarantee, as functions of some parameters, by their names.
+
+        @engine.requires(lambda tid, x, out: tid < x.shape[0] and tid < out.shape[0])
+        @engine.kernel
+        def copy(x: engine.array(dtype=float), out: engine.array(dtype=float)): ...
+
+    `tid` is the index of the thread in a launch of one dimension. In checked mode each thread checks them first, and a
+    launch raises CheckError naming kernel, line and thread; `engine audit` takes them as facts. Else they cost nothing.
+    """
+
+    def add(target: Any) -> Any:
+        fn = getattr(target, "fn", target)
+        fn.__requirements__ = [*contracts, *getattr(fn, "__requirements__", ())]
+        return target
+
+    return add

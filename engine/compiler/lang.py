@@ -11,7 +11,7 @@ from typing import Any
 from engine.compiler import constants, library, types
 from engine.compiler.custom_gradients import func_grad, func_replay
 from engine.compiler.frontend.context import HOOKS
-from engine.compiler.function import func
+from engine.compiler.function import func, requires
 from engine.compiler.kernel import kernel
 from engine.compiler.library import constructors, expectations, primitives
 from engine.compiler.library.derivatives import adjoint
@@ -39,7 +39,7 @@ from engine.compiler.values import names, struct
 __all__ = [
     "adjoint", "array", "bfloat16", "bool_", "constant", "float16", "float32", "float64", "func", "func_grad",
     "func_replay", "int8", "int16", "int32", "int64", "kernel",
-    "library", "shared", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
+    "library", "requires", "shared", "static", "struct", "tid", "uint8", "uint16", "uint32", "uint64", "zeros",
 ]  # fmt: skip
 
 

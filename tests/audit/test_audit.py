@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import engine
 from engine.compiler.audit import linear, terms
 from engine.compiler.audit.terms import Atoms, number, of
 from engine.debug import audit
-from engine.debug.audit_module import audit_module
+from engine.debug.audit_module import replay
+from engine.errors import AssertError
 from tests.audit import kernels as right
 
 SOURCE = Path(right.__file__)
@@ -42,15 +44,15 @@ def without_guards(source: str) -> str:
 
 
 def test_without_its_guard_each_kernel_fails_as_the_counterexample_says(tmp_path):
-    """Ten of ten, and runs in checked mode fail at the same lines."""
+    """Ten of ten, and runs in checked mode fail at the same lines, on the cpu and on the emulated GPU."""
     path = tmp_path / "unguarded.py"
     path.write_text(without_guards(SOURCE.read_text()))
-    rows = audit_module(str(path))["kernels"]
-    assert len(rows) == len(RIGHT) == 10
-    for row in rows:
-        bounds = [f for f in row["refuted"] if f["check"] in ("bounds", "division")]
-        assert bounds, row
-        assert any("confirmed" in f for f in bounds), row
+    kernels = [k for k in runpy.run_path(str(path), run_name="unguarded").values() if isinstance(k, engine.Kernel)]
+    assert len(kernels) == len(RIGHT) == 10
+    for kernel in kernels:
+        bounds = [f for f in audit(kernel).refuted if f.check in ("bounds", "division") and f.confirmed]
+        assert bounds, kernel.name
+        assert replay(kernel, [t for _, t in kernel.params], bounds[0], "emu") == bounds[0].confirmed
 
 
 @engine.kernel
@@ -151,12 +153,40 @@ def test_places_that_differ_do_not_race(kernel):
     assert not found.refuted and not found.unproved, found.as_dict()
 
 
+@engine.requires(lambda tid, index, out: tid < out.shape[0] and tid < index.shape[0])  # required
 @engine.kernel
 def gather(x: engine.array(dtype=float), index: engine.array(dtype=int), out: engine.array(dtype=float)):
     i = engine.tid()
-    assert i < out.shape[0] and i < index.shape[0]
-    assert index[i] >= 0 and index[i] < x.shape[0]
+    assert index[i] >= 0
+    engine.assume(index[i] < x.shape[0])  # assumed
     out[i] = x[index[i]]
+
+
+@engine.func
+@engine.requires(lambda i, x: i >= 0 and i < x.shape[0])
+def element(x: engine.array(dtype=float), i: int):
+    return x[i]
+
+
+@engine.kernel
+def calls(x: engine.array(dtype=float), index: engine.array(dtype=int)):
+    i = engine.tid()
+    if i < index.shape[0]:
+        index[i] = int(element(x, index[i]))  # calls
+
+
+@engine.requires(lambda n: n > 4, lambda n: n < 3)
+@engine.kernel
+def contradictory(x: engine.array(dtype=float), n: int):
+    x[n] = 1.0
+
+
+@engine.kernel
+def assumes_too_much(x: engine.array(dtype=float)):
+    i = engine.tid()
+    if i > 5:
+        engine.assume(i < 4)  # too much
+        x[i] = 1.0
 
 
 @engine.kernel
@@ -176,7 +206,10 @@ def impossible(x: engine.array(dtype=float)):
 def test_contracts_are_assumed_listed_and_named_where_they_lack():
     found = audit(gather)
     assert not found.refuted and not found.unproved
-    assert [c["status"] for c in found.contracts] == ["assumed"] * len(found.contracts) and len(found.contracts) >= 2
+    assert [c["status"] for c in found.contracts] == ["assumed"] * 3
+    assert {c["line"] for c in found.contracts} >= {line_of("required"), line_of("assumed")}
+    called = audit(calls)
+    assert not called.refuted and not called.unproved and len(called.contracts) == 1
     open_ = audit(gather_blindly)
     assert not open_.refuted and [f.line for f in open_.unproved] == [line_of("gather")]
     assert "index[thread[0]]" in open_.unproved[0].needs
@@ -186,6 +219,49 @@ def test_contracts_are_assumed_listed_and_named_where_they_lack():
 def test_a_contract_that_excludes_every_launch_is_a_finding():
     found = audit(impossible)
     assert [(f.check, f.line) for f in found.refuted] == [("assert", line_of("impossible"))]
+    assert [f.check for f in audit(contradictory).refuted] == ["assert"]
+    assert [(f.check, f.line) for f in audit(assumes_too_much).refuted] == [("assert", line_of("too much"))]
+
+
+def test_contracts_are_checked_in_checked_mode_only(device):
+    def run(*index):
+        x, out = engine.zeros(4, device=device), engine.zeros(3, device=device)
+        engine.launch(gather, dim=len(index), inputs=[x, engine.array(index, dtype=int, device=device), out])
+
+    with engine.config.scope(device=device):
+        run(3, 2, 1)
+        with engine.config.scope(checked=True):
+            run(3, 2, 1)
+            with pytest.raises(AssertError) as required:
+                run(0, 0, 0, 0)
+            with pytest.raises(AssertError) as assumed:
+                run(0, 1, 4)
+            with pytest.raises(AssertError, match=r"requires i >= 0 and i < x\.shape\[0\]"):
+                engine.launch(calls, dim=1, inputs=[engine.zeros(2), engine.array([7], dtype=int)])
+    for seen, mark, thread, text in ((required, "required", 3, "requires tid < out.shape[0]"),
+                                     (assumed, "assumed", 2, "assume(index[i] < x.shape[0])")):  # fmt: skip
+        assert (seen.value.kernel, seen.value.lineno, seen.value.thread) == ("gather", line_of(mark), (thread,))
+        assert text in str(seen.value)
+
+
+def test_contracts_leave_no_code_outside_of_checked_mode():
+    def plain(x: engine.array(dtype=float), n: int):
+        x[engine.tid()] = 1.0
+
+    def contracted(x: engine.array(dtype=float), n: int):
+        engine.assume(n > 3)
+        x[engine.tid()] = 1.0
+
+    def body(kernel):
+        return kernel.stages["mir"].split("\n")[1:]
+
+    assert body(engine.kernel(engine.requires(lambda n: n > 0)(contracted))) == body(engine.kernel(plain))
+
+
+def test_assume_in_python():
+    engine.assume(True)
+    with pytest.raises(AssertionError, match="because"):
+        engine.assume(False, "because")
 
 
 @engine.kernel
@@ -264,8 +340,8 @@ def test_linear_elimination_is_sound_and_finds_integer_gaps():
             total = number(rng.randint(-6, 6))
             for x in xs:
                 total += x.times(rng.randint(-3, 3))
-            rows.append(("le", total))
-        one_of = ("or", *rows[:2])
+            rows.append(terms.condition("le", total))
+        one_of = terms.condition("or", *rows[:2])
         no = linear.contradictory([one_of, *rows[2:]])
         points = itertools.product(range(-3, 4), repeat=3)
         exists = any(

@@ -362,6 +362,7 @@ INTRINSICS = [
     ("«engine.printf('%d', 1, 2)»", "printf(): 2 values are given, the format prints 1"),
     ("«engine.printf('%f', v[0])»", "printf() prints numbers, not vec3; use print(), or give its components"),
     ("«engine.printf('%s', x)»", "printf(): '%s' prints no number"),
+    ("«engine.assume()»", "assume() takes a condition, and a text that says why it holds"),
     ("«engine.expect_eq(x)»", "expect_eq() takes two values"),
     ("«engine.expect_eq(x, n)»", "expect_eq() compares values of one type, not float32 and int32"),
     ("«engine.expect_near(n, n, n)»", "expect_near() compares floats, not int32"),

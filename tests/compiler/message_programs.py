@@ -301,13 +301,22 @@ def unhashable_argument():
     compiled(uses)
 
 
-@raises("the message of an assert is a text that is known while compiling")
+@raises("the reason of an assert or assume is a text that is known while compiling")
 def message_of_an_assert():
     def asserts(x: float):
         assert x > 0.0, x
 
     with config.scope(checked=True):
         compiled(asserts)
+
+
+@raises("requires: 'halves' has no parameter 'nn'; did you mean 'n'?")
+def contract_without_a_parameter():
+    def halves(n: int):
+        pass
+
+    with config.scope(checked=True):
+        compiled(engine.requires(lambda nn: nn > 0)(halves))
 
 
 @raises("atomic_add is not defined on bool")

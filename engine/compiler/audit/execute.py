@@ -33,6 +33,7 @@ class Obligation:
     line: int
     facts: str = ""  # the text of an assert
     inner: int = 0  # the line in the function that was called
+    assumed: bool = False  # whether an assert is a contract, which is not to be proved
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,9 @@ class Executor(Scalars):
             path = tuple(self.state.path)
             inner_line = op.loc.line if op.loc else 0
             text = str(op.attrs.get("text", ""))
-            self.obligations.append(Obligation(check, path, what, loc.file or file, loc.line, text, inner_line))
+            assumed = bool(op.attrs.get("assumed"))
+            made = Obligation(check, path, what, loc.file or file, loc.line, text, inner_line, assumed)
+            self.obligations.append(made)
             if check == "bounds":
                 self.overflows(path, loc)
         return False
@@ -246,7 +249,7 @@ class Executor(Scalars):
             if line is None or line in self.reported_wraps:
                 continue
             self.reported_wraps.add(line)
-            exact, where = atom.args
+            exact, where = atom.args[0], atom.path
             beyond = either(terms.below(exact, number(atom.lo)), terms.below(number(atom.hi), exact))
             self.obligations.append(Obligation("overflow", (*where, beyond), "integer overflow of index arithmetic",
                                                loc.file or self.fn.file, line))  # fmt: skip

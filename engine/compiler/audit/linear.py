@@ -9,28 +9,29 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from math import gcd
+from typing import Any
 
 from engine.compiler.audit.terms import Affine, Atom, Condition
 
 CASES = 48  # of disjunctions
 ROWS = 240  # inequalities alive
-Row = tuple[tuple[tuple[int, int], ...], int]  # ((atom number, coefficient), …), constant: the sum is <= 0
+Parts = tuple[tuple[int, int], ...]  # (atom number, coefficient), …
 
 
 def contradictory(conditions: Sequence[Condition], seconds: float = 1.0) -> bool:
     """Whether the conditions certainly exclude each other; False when `seconds` do not suffice to tell."""
-    left, end = CASES, time.perf_counter() + min(seconds, 1.0)
-    for rows, truths in _cases(list(conditions), [], {}):
+    left, end = CASES, time.perf_counter() + seconds
+    for rows, truths in _cases(list(conditions), [], {}, end):
         left -= 1
         if left < 0 or time.perf_counter() > end:
             return False
-        if truths is not None and not _no_solution(rows):
+        if truths is not None and not _no_solution(rows, end):
             return False
     return True
 
 
 def _cases(
-    todo: list[Condition], rows: list[Affine], truths: dict[Atom, bool]
+    todo: list[Condition], rows: list[Affine], truths: dict[Atom, bool], end: float
 ) -> Iterator[tuple[list[Affine], dict[Atom, bool] | None]]:
     """Each way to satisfy the conditions, as inequalities and truth values (None: a contradiction)."""
     todo, rows, truths = list(todo), list(rows), dict(truths)
@@ -48,53 +49,100 @@ def _cases(
             return
     if not choices:
         yield rows, truths
-    elif _no_solution(rows):
+    elif _no_solution(rows, end):
         yield rows, None
     else:
         first = min(choices, key=len)
         rest = [c for c in choices if c is not first]
         for option in first[1:]:
-            yield from _cases([option, *rest], rows, truths)
+            yield from _cases([option, *rest], rows, truths, end)
 
 
-def _no_solution(given: Sequence[Affine]) -> bool:
-    rows: set[Row] = set()
-    atoms: dict[int, Atom] = {}
-    for a in given:
-        atoms.update((atom.number, atom) for atom, _ in a.parts)
-        if _add(rows, {atom.number: c for atom, c in a.parts}, a.const):
-            return True
-    for key, atom in atoms.items():
-        _add(rows, {key: 1}, -atom.hi)
-        _add(rows, {key: -1}, atom.lo)
-    while rows:
-        counts: dict[int, list[int]] = {}
-        for parts, _ in rows:
-            for key, c in parts:
-                counts.setdefault(key, [0, 0])[c > 0] += 1
-        victim = min(counts, key=lambda k: counts[k][0] * counts[k][1])
-        with_it = [row for row in rows if any(key == victim for key, _ in row[0])]
-        rows -= set(with_it)
-        uppers = [(dict(p), b) for p, b in with_it if dict(p)[victim] > 0]
-        lowers = [(dict(p), b) for p, b in with_it if dict(p)[victim] < 0]
-        for up, up_const in uppers:
-            for low, low_const in lowers:
+class _Rows:
+    """Inequalities, the tightest one for each left side: Σ coefficient · atom + constant <= 0."""
+
+    def __init__(self) -> None:
+        self.consts: dict[Parts, int] = {}
+
+    def add(self, sums: dict[int, int], const: int) -> bool:
+        """Adds an inequality in lowest terms; whether it is a contradiction, alone or with its opposite."""
+        parts = tuple(sorted((k, c) for k, c in sums.items() if c))
+        if not parts:
+            return const > 0
+        divisor = gcd(*[c for _, c in parts])
+        if divisor > 1:
+            parts, const = tuple((k, c // divisor) for k, c in parts), -(-const // divisor)
+        known = self.consts.get(parts)
+        if known is not None and known >= const:
+            return False
+        self.consts[parts] = const
+        opposite = self.consts.get(tuple((k, -c) for k, c in parts))
+        return opposite is not None and opposite + const > 0
+
+    def equality(self) -> tuple[Parts, int, int] | None:
+        """An equation with an atom of coefficient 1 or -1: its parts, its constant and that atom."""
+        for parts, const in self.consts.items():
+            if self.consts.get(tuple((k, -c) for k, c in parts)) == -const:
+                for key, c in parts:
+                    if c in (1, -1):
+                        return parts, const, key
+        return None
+
+    def substitute(self, parts: Parts, const: int, key: int) -> bool:
+        """Puts what an equation says of an atom into the others; whether they contradict each other then."""
+        sign = dict(parts)[key]
+        old, self.consts = self.consts, {}
+        for row, b in old.items():
+            factor = -sign * next((c for k, c in row if k == key), 0)  # row + factor · equation is free of the atom
+            if not factor:
+                if self.add(dict(row), b):
+                    return True
+                continue
+            sums = dict(row)
+            for k, c in parts:
+                sums[k] = sums.get(k, 0) + factor * c
+            if self.add(sums, b + factor * const):
+                return True
+        return False
+
+    def eliminate(self) -> bool:
+        """Combines away the atom that costs least; whether a contradiction came out."""
+        uses: dict[int, list[int]] = {}
+        for row in self.consts:
+            for key, c in row:
+                uses.setdefault(key, [0, 0])[c > 0] += 1
+        victim = min(uses, key=lambda k: uses[k][0] * uses[k][1])
+        sides: tuple[list[Any], list[Any]] = [], []
+        for row in [row for row in self.consts if any(key == victim for key, _ in row)]:
+            sums, const = dict(row), self.consts.pop(row)
+            sides[sums[victim] > 0].append((sums, const))
+        for low, low_const in sides[0]:
+            for up, up_const in sides[1]:
                 x, y = -low[victim], up[victim]
                 sums = {k: x * c for k, c in up.items()}
                 for k, c in low.items():
                     sums[k] = sums.get(k, 0) + y * c
-                if _add(rows, sums, x * up_const + y * low_const):
+                if self.add(sums, x * up_const + y * low_const):
                     return True
-        if len(rows) > ROWS:
+        return False
+
+
+def _no_solution(given: Sequence[Affine], end: float) -> bool:
+    rows = _Rows()
+    atoms: dict[int, Atom] = {}
+    for a in given:
+        atoms.update((atom.number, atom) for atom, _ in a.parts)
+        if rows.add({atom.number: c for atom, c in a.parts}, a.const):
+            return True
+    for key, atom in atoms.items():
+        if rows.add({key: 1}, -atom.hi) or rows.add({key: -1}, atom.lo):
+            return True
+    while (equation := rows.equality()) is not None:
+        if rows.substitute(*equation):
+            return True
+    while rows.consts:
+        if rows.eliminate():
+            return True
+        if len(rows.consts) > ROWS or time.perf_counter() > end:
             return False
-    return False
-
-
-def _add(rows: set[Row], sums: dict[int, int], const: int) -> bool:
-    """Adds an inequality in lowest terms; whether it is a contradiction."""
-    parts = tuple(sorted((k, c) for k, c in sums.items() if c))
-    if not parts:
-        return const > 0
-    divisor = gcd(*[c for _, c in parts])
-    rows.add((tuple((k, c // divisor) for k, c in parts), -(-const // divisor)))
     return False

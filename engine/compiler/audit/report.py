@@ -101,13 +101,17 @@ def _assumptions(run: Executor) -> list[str]:
 
 
 def _judge(audit: KernelAudit, run: Executor, solver: Solver, obligation: Obligation) -> None:
-    answer = solver.ask(obligation.path)
+    empty = False  # whether a contract holds for no launch
     if obligation.check == "assert":
         condition = negated(obligation.path[-1]) if obligation.path else terms.FALSE
         empty = solver.ask((*obligation.path[:-1], condition)).verdict == "no"
+    if obligation.assumed and not empty:
+        _contract(audit, obligation, "assumed")
+        return
+    answer = solver.ask(obligation.path)
+    if obligation.check == "assert":
         if not empty:
-            audit.contracts.append({"line": obligation.line, "contract": obligation.facts,
-                                    "status": "proved" if answer.verdict == "no" else "assumed"})  # fmt: skip
+            _contract(audit, obligation, "proved" if answer.verdict == "no" else "assumed")
             return
         if answer.verdict == "no":  # the place is never reached
             return
@@ -118,6 +122,12 @@ def _judge(audit: KernelAudit, run: Executor, solver: Solver, obligation: Obliga
                       describe(negated(obligation.path[-1])) if obligation.path else "",
                       inner=obligation.inner)  # fmt: skip
     _place(audit, solver, finding, answer, obligation.path)
+
+
+def _contract(audit: KernelAudit, obligation: Obligation, status: str) -> None:
+    row = {"line": obligation.line, "contract": obligation.facts, "status": status}
+    if row not in audit.contracts:
+        audit.contracts.append(row)
 
 
 def _judge_races(audit: KernelAudit, run: Executor, solver: Solver) -> None:

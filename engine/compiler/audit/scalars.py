@@ -38,7 +38,7 @@ class Scalars:
         if t.is_float:
             return None
         if t.kind == "b":
-            return ("is", self.atoms.unknown(what, (0, 1)), True)
+            return terms.condition("is", self.atoms.unknown(what, (0, 1)), True)
         return of(self.atoms.unknown(what, t.range))
 
     def named_scalar(self, kind: str, args: tuple[Any, ...], t: Scalar) -> Any:
@@ -47,7 +47,7 @@ class Scalars:
         limits = (0, 1) if t.kind == "b" else t.range
         private = None if kind == "load" else False
         atom = self.atoms.make(kind, args, limits, private)
-        return ("is", atom, True) if t.kind == "b" else of(atom)
+        return terms.condition("is", atom, True) if t.kind == "b" else of(atom)
 
     def choose(self, condition: Condition, t: Scalar, a: Any, b: Any) -> Any:
         """a where the condition holds, else b."""
@@ -90,7 +90,7 @@ class Scalars:
         assert isinstance(source, Scalar)
         a, b = args
         if source.is_float or a is None or b is None:
-            return ("is", self.atoms.unknown("float comparison", (0, 1)), True)
+            return terms.condition("is", self.atoms.unknown("float comparison", (0, 1)), True)
         if source.kind == "b":
             same = either(both(a, b), both(negated(a), negated(b)))
             return same if kind == "eq" else negated(same)
@@ -124,7 +124,7 @@ class Scalars:
             return value
         if t.kind == "u" and t.bits == 64:
             return Wide(value)
-        return of(self.atoms.make("wrap", (value, tuple(path)), t.range))
+        return of(self.atoms.make("wrap", (value,), t.range, path=tuple(path)))
 
     def wide(self, kind: str, t: Scalar, args: list[Any]) -> Any:
         x, *rest = (v.exact if isinstance(v, Wide) else v for v in args)
@@ -167,7 +167,7 @@ class Scalars:
         if exact.is_const:
             lo, hi = t.range
             return number((exact.const - lo) % (hi - lo + 1) + lo)
-        atom = self.atoms.make("wrap", (exact, tuple(path)), t.range)
+        atom = self.atoms.make("wrap", (exact,), t.range, path=tuple(path))
         if t.kind == "i":
             self.wraps.setdefault(atom, line)
         return of(atom)

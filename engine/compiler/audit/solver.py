@@ -14,12 +14,28 @@ from typing import Any
 
 from engine.compiler.audit import terms
 from engine.compiler.audit.linear import contradictory
-from engine.compiler.audit.terms import TRUE, Affine, Atom, Condition, atoms_of, both, either, negated, number, of
+from engine.compiler.audit.terms import (
+    FALSE,
+    TRUE,
+    Affine,
+    Atom,
+    Condition,
+    atoms_of,
+    both,
+    either,
+    negated,
+    number,
+    of,
+)
 
-MILLISECONDS = 700  # of z3, for one question
-SECONDS = 8.0  # of z3, for one kernel
-LINEAR_SECONDS = 10.0  # of linear elimination, for one kernel
-KERNEL_SECONDS = 30.0  # of everything, for one kernel: what is asked later stays unknown
+MILLISECONDS = 400  # of z3, for one question
+SECONDS = 4.0  # of z3, for one kernel
+LINEAR_SECONDS = 4.0  # of linear elimination, for one kernel
+KERNEL_SECONDS = 12.0  # of everything, for one kernel: what is asked later stays unknown
+ELIMINATION_SECONDS = 0.3  # of linear elimination, for one question
+EVERYTHING = 1000
+MADE = ("choice", "min", "max", "mod", "floordiv", "wrap")  # atoms of which `facts` says something
+RINGS = (1, 2, EVERYTHING)  # how far from the question conditions are looked at, one after the other
 SMALL = (5, 70, 3000)  # counterexamples with numbers up to these are looked for first
 
 
@@ -49,22 +65,21 @@ class Solver:
         self.spent = self.spent_linear = 0.0
         self.end = time.perf_counter() + KERNEL_SECONDS
         self._fit: dict[Atom, bool] = {}
-        self._walked: dict[int, tuple[Condition, frozenset[Atom]]] = {}  # keeps what it knows alive
+        self._facts: dict[Atom, list[Condition]] = {}
         self._known: dict[tuple[Condition, ...], Answer] = {}
+        self._encoder: _Encoder | None = None
 
     def ask(self, conditions: Sequence[Condition]) -> Answer:
         """Whether the conditions can hold together."""
-        if time.perf_counter() > self.end:
-            return Answer("unknown")
-        key = tuple(dict.fromkeys(c for c in conditions if c != TRUE))
+        key = tuple(dict.fromkeys(c for c in conditions if c is not TRUE))
         if key not in self._known:
+            if time.perf_counter() > self.end:
+                return Answer("unknown")
             self._known[key] = self._decide(key)
         return self._known[key]
 
     def _decide(self, conditions: tuple[Condition, ...]) -> Answer:
-        wanted = self.relevant(conditions)
-        facts = [fact for atom in atoms_of(tuple(wanted)) for fact in self.facts(atom)]
-        if self._contradictory([*wanted, *facts]):
+        if FALSE in conditions or self._excluded(conditions):
             return Answer("no", by="linear")
         z3 = z3_or_none()
         if z3 is None or self.spent > SECONDS:
@@ -75,9 +90,23 @@ class Solver:
         finally:
             self.spent += time.perf_counter() - start
 
+    def _excluded(self, conditions: Sequence[Condition]) -> bool:
+        """Linear elimination: of what shares atoms with the last condition, then of what shares atoms with that, and
+        so on. Few conditions mostly suffice, and what excludes itself stays so when others are added."""
+        before = 0
+        for steps in RINGS:
+            wanted = self.relevant(conditions, steps)
+            if len(wanted) == before:
+                break
+            before = len(wanted)
+            facts = [fact for atom in atoms_of(tuple(wanted), MADE) for fact in self.facts(atom)]
+            if self._contradictory([*wanted, *facts]):
+                return True
+        return False
+
     def _contradictory(self, conditions: Sequence[Condition]) -> bool:
         """Linear elimination, as long as this kernel's time for it lasts."""
-        left = LINEAR_SECONDS - self.spent_linear
+        left = min(LINEAR_SECONDS - self.spent_linear, ELIMINATION_SECONDS)
         if left <= 0:
             return False
         start = time.perf_counter()
@@ -85,8 +114,14 @@ class Solver:
         self.spent_linear += time.perf_counter() - start
         return found
 
-    def facts(self, atom: Atom) -> Iterable[Condition]:
+    def facts(self, atom: Atom) -> Sequence[Condition]:
         """What linear elimination may know of an atom that is made of others."""
+        if atom not in self._facts:
+            self._facts[atom] = []  # while it is being looked at
+            self._facts[atom] = list(self._made_of(atom))
+        return self._facts[atom]
+
+    def _made_of(self, atom: Atom) -> Iterable[Condition]:
         me, args = of(atom), atom.args
         if atom.kind == "choice":
             condition, a, b = args
@@ -107,57 +142,53 @@ class Solver:
             self._fit[atom] = False  # while it is being looked at
             if time.perf_counter() > self.end:
                 return False
-            exact, path = atom.args[0], atom.args[1]
+            exact = atom.args[0]
             sides = terms.below(exact, number(atom.lo)), terms.below(number(atom.hi), exact)
-            wanted = [self.relevant([*path, side]) for side in sides]
-            facts = [[f for a in atoms_of(tuple(rows)) for f in self.facts(a)] for rows in wanted]
-            self._fit[atom] = all(map(self._contradictory, [a + b for a, b in zip(wanted, facts, strict=True)]))
+            self._fit[atom] = all(side is FALSE or self._excluded([*atom.path, side]) for side in sides)
         return self._fit[atom]
 
-    def relevant(self, conditions: Sequence[Condition]) -> list[Condition]:
-        """The conditions that share atoms, directly or by others, with the last one."""
+    def relevant(self, conditions: Sequence[Condition], steps: int = EVERYTHING) -> list[Condition]:
+        """The last condition and those that share atoms with it, directly or by at most `steps` - 1 others."""
         *others, goal = conditions or (TRUE,)
-        mine, chosen = set(self._atoms(goal)), [goal]
-        pending = [(self._atoms(c), c) for c in others]
-        grown = True
-        while grown:
-            grown = False
-            for row in list(pending):
-                if not row[0] or not mine.isdisjoint(row[0]):
-                    mine |= row[0]
-                    chosen.append(row[1])
-                    pending.remove(row)
-                    grown = True
+        mine, chosen, pending = goal.mask, [goal], others
+        for _ in range(steps):
+            near = [c for c in pending if not c.mask or c.mask & mine]
+            if not near:
+                break
+            chosen += near
+            pending = [c for c in pending if c.mask and not c.mask & mine]
+            for c in near:
+                mine |= c.mask
         return chosen
 
-    def _atoms(self, condition: Condition) -> frozenset[Atom]:
-        """The atoms of a condition; by identity, since to hash one is as much work as to walk it."""
-        known = self._walked.get(id(condition))
-        if known is None:
-            known = self._walked[id(condition)] = condition, frozenset(atoms_of(condition))
-        return known[1]
-
     def _by_z3(self, z3: Any, conditions: tuple[Condition, ...]) -> Answer:
-        encoder = _Encoder(z3)
+        if self._encoder is None:
+            self._encoder = _Encoder(z3)
+        encoder = self._encoder
         solver = z3.Solver(ctx=encoder.context)
         solver.set("timeout", MILLISECONDS)
-        for condition in conditions:
-            solver.add(encoder.condition(condition))
-        solver.add(*encoder.definitions)
-        verdict = solver.check()
-        if verdict == z3.unsat:
-            return Answer("no", by="z3")
-        if verdict != z3.sat:
-            return Answer("unknown")
+        atoms: dict[Atom, Any] = {}
+        for part in (self.relevant(conditions), conditions):  # a model has to be one of all conditions
+            solver.add(*map(encoder.condition, part))
+            for atom in atoms_of(tuple(part)):
+                if atom not in atoms:
+                    atoms[atom] = encoder.atom(atom)
+                    solver.add(*encoder.definitions[atom])
+            verdict = solver.check()
+            if verdict == z3.unsat:
+                return Answer("no", by="z3")
+            if verdict != z3.sat:
+                return Answer("unknown")
         model = solver.model()
+        named = [v for a, v in atoms.items() if a.kind in (*terms.NAMED, "load") and a.hi > 1]
         for limit in SMALL:
             solver.push()
-            solver.add(*[v <= limit for a, v in encoder.known.items() if a.kind in (*terms.NAMED, "load") and a.hi > 1])
+            solver.add(*[v <= limit for v in named])
             if solver.check() == z3.sat:
                 model = solver.model()
                 break
             solver.pop()
-        values = {a: model.eval(v, model_completion=True) for a, v in encoder.known.items()}
+        values = {a: model.eval(v, model_completion=True) for a, v in atoms.items()}
         return Answer("yes", {a: v.as_long() for a, v in values.items()}, "z3")
 
 
@@ -181,9 +212,15 @@ class _Encoder:
     def __init__(self, z3: Any):
         self.z3, self.context = z3, z3.Context()
         self.known: dict[Atom, Any] = {}
-        self.definitions: list[Any] = []
+        self.definitions: dict[Atom, list[Any]] = {}
+        self._conditions: dict[Condition, Any] = {}
 
     def condition(self, c: Condition) -> Any:
+        if c not in self._conditions:
+            self._conditions[c] = self._encoded(c)
+        return self._conditions[c]
+
+    def _encoded(self, c: Condition) -> Any:
         z3 = self.z3
         match c[0]:
             case "le":
@@ -203,8 +240,7 @@ class _Encoder:
     def atom(self, atom: Atom) -> Any:
         if atom not in self.known:
             v = self.known[atom] = self.z3.Int(f"{atom.kind}{atom.number}", self.context)
-            self.definitions += [v >= atom.lo, v <= atom.hi]
-            self.definitions += self._define(v, atom)
+            self.definitions[atom] = [v >= atom.lo, v <= atom.hi, *self._define(v, atom)]
         return self.known[atom]
 
     def _define(self, v: Any, atom: Atom) -> list[Any]:
@@ -216,10 +252,6 @@ class _Encoder:
             case "choice":
                 condition, a, b = atom.args
                 return [v == z3.If(self.condition(condition), self.affine(a), self.affine(b))]
-            case "load":  # its indices are part of the counterexample
-                for index in atom.args[1]:
-                    self.affine(index)
-                return []
             case "mul" | "min" | "max" | "floordiv" | "mod" | "div":
                 x, y = map(self.affine, atom.args)
                 if atom.kind == "mul":

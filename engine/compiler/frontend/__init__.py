@@ -9,6 +9,7 @@ from engine.compiler.frontend import (  # noqa: F401  (they register visitors)
     adjoints,
     blocks,
     calls,
+    contracts,
     expressions,
     operators,
     printing,

@@ -25,8 +25,8 @@ STATEMENTS: dict[type, Callable[[Lowering, Any, list[ast.stmt]], bool | None]] =
 EXPRESSIONS: dict[type, Callable[[Lowering, Any], Value]] = {}
 
 
-# what a file needs of one that stands on top of it: "call", "call func" (functions), "leave"
-# (statements), "vocabulary", "names" (lang), "bind tile" (tile_elements), "call target" (calls),
+# what a file needs of one that stands on top of it: "call", "call func" (functions), "requirements"
+# (contracts), "leave" (statements), "vocabulary", "names" (lang), "bind tile" (tile_elements), "call target" (calls),
 # "tile operator", "tile unary", "tile update" and "element operator" (tiles)
 HOOKS: dict[str, Callable[..., Any]] = {}
 

@@ -449,6 +449,7 @@ def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False)
         else:
             ctx.bind(parameter.name, op, tree)
     try:
+        HOOKS["requirements"](ctx, callee)
         ctx.block(tree.body)
     except RecursionError:
         raise CompileError(f"'{callee.name}' is nested too deeply", filename=source.filename,

@@ -1,4 +1,4 @@
-"""print, printf and the expect functions, lowered to `print` ops, and assert, lowered to a `fault` op.
+"""print, printf and the expect functions, lowered to `print` ops.
 
 The C library's printf carries out a `print` op, which has a C format and scalar operands. One statement is one call, so
 that lines of different threads do not mix; what a kernel has printed is flushed when a part of its grid is done.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from engine.compiler import types
-from engine.compiler.frontend.context import Lowering, Several, Static, Value, statement, static_type, type_of
+from engine.compiler.frontend.context import Lowering, Several, Static, Value, static_type, type_of
+from engine.compiler.frontend.contracts import unless
 from engine.compiler.frontend.intrinsics import intrinsic
-from engine.compiler.frontend.operators import binary, truth
-from engine.compiler.ir import Op, Region
-from engine.config import config
+from engine.compiler.frontend.operators import binary
+from engine.compiler.ir import Op
 
 MAX_VALUES = 32  # as many as Warp passes on
 _CONVERSION = re.compile(r"%(?:%|([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z|j)?([diouxXeEfFgGcsp]))")
@@ -118,40 +118,6 @@ def _scalar(ctx: Lowering, op: Op, node: ast.AST) -> tuple[str, list[Op]]:
 # --- expectations -------------------------------------------------------------------------------------------------
 
 
-@statement(ast.Assert)
-def lower_assert(ctx: Lowering, node: ast.Assert, rest: list[ast.stmt]) -> None:
-    """`assert`: kept in debug and in checked mode (`config.keeps_asserts`); the launch raises when one failed."""
-    if not config.keeps_asserts:
-        return
-    condition = truth(ctx, ctx.expression(node.test), node.test)
-    reason = ""
-    if node.msg is not None:
-        message = ctx.expression(node.msg)
-        if not (isinstance(message, Static) and isinstance(message.value, str)):
-            raise ctx.error(node.msg, "the message of an assert is a text that is known while compiling")
-        reason = f", {message.value}"
-    text = f"assert {ast.unparse(node.test)}{reason}"
-
-    def note() -> None:
-        ctx.emit("fault", types.void, node=node, check="assert", file=ctx.source.filename, function=ctx.source.name,
-                 text=text)  # fmt: skip
-
-    _unless(ctx, condition, note, node)
-
-
-def _unless(ctx: Lowering, condition: Value, otherwise: Callable[[], None], node: ast.AST) -> None:
-    """Does what `otherwise` lowers to when the condition does not hold."""
-    if isinstance(condition, Static):
-        if condition.value:
-            return
-        condition = ctx.value(Static(False), node)
-    assert isinstance(condition, Op)
-    good, bad = Region(), Region()
-    with ctx.inside(bad):
-        otherwise()
-    ctx.emit("if", types.void, condition, node=node, regions=(good, bad))
-
-
 def _two(ctx: Lowering, args: list[Value], name: str, node: ast.AST) -> tuple[Value, Value]:
     """Two values of one type; a literal takes the type of the other."""
     if len(args) != 2:
@@ -180,7 +146,7 @@ def _expected(ctx: Lowering, name: str, condition: Value, a: Value, b: Value, no
         shown = "".join(f"\t{letter} = {f}\n" for letter, (f, _) in zip("ab", parts, strict=True))
         _emit(ctx, text + shown, [v for _, values in parts for v in values], node)
 
-    _unless(ctx, condition, tell, node)
+    unless(ctx, condition, tell, node)
 
 
 @intrinsic("expect_eq")

@@ -1,4 +1,4 @@
-"""print and the expect functions in Python scope; in kernels the front end gives them their meaning."""
+"""print, assume and the expect functions in Python scope; in kernels the front end gives them their meaning."""
 
 from __future__ import annotations
 
@@ -40,8 +40,15 @@ def _near(a: Any, b: Any, tolerance: float = 1.0e-6) -> None:
         print(f"Error: expect_near({a!r}, {b!r}, {tolerance}) failed")
 
 
+def _assume(condition: Any, reason: str = "") -> None:
+    """Says what the caller guarantees: a fact for `engine audit`, checked in checked mode, else no code at all."""
+    if not condition:
+        raise AssertionError(reason or "what was assumed does not hold")
+
+
 show = Expectation("print", print)
 EXPECTATIONS = {
     name: Expectation(name, function)
-    for name, function in (("expect_eq", _equal), ("expect_neq", _differs), ("expect_near", _near))
+    for name, function in (("assume", _assume), ("expect_eq", _equal), ("expect_neq", _differs),
+                           ("expect_near", _near))
 }
