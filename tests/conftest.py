@@ -3,6 +3,7 @@
 import os
 import tempfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # the tests that run on the emulated GPU, too; the others compile so many kernels that it would take minutes
 EMULATED = ("tests/context/", "tests/kernels/", "tests/test_utils.py", "tests/compiler/test_language.py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shapes", action="store_true", help="repeat launches on the cpu in every form of their code")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_shape(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With --shapes: a launch fails when another shape, width or cut of the grid gives other bits."""
+    if not request.config.getoption("--shapes"):
+        yield
+        return
+    from tests.shape_oracle import Oracle, all_forms, summary
+
+    with Oracle(all_forms).installed() as oracle:
+        yield
+    print(*summary(oracle), sep="\n")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -137,10 +137,13 @@ def _leaf(value: Any, path: tuple[Any, ...]) -> Any:
     raise KeyError(path)
 
 
-def run(fn: Function, dim: int | tuple[int, ...], *args: Any, **options: Any) -> Compiled:
-    """Compiles and runs the whole grid on the calling thread."""
+def run(fn: Function, dim: int | tuple[int, ...], *args: Any, piece: int = 0, **options: Any) -> Compiled:
+    """Compiles and runs the whole grid on the calling thread, or in pieces of so many threads, the last one first."""
     compiled = compile_kernel(fn, **options)
     shape = dim if isinstance(dim, tuple) else (dim,)
     block = pack(compiled, shape, list(args))
-    _CALL(host_target().call_address)(compiled.address, block.ctypes.data, 0, int(np.prod(shape)))
+    size = int(np.prod(shape))
+    for begin in reversed(range(0, size, piece or max(size, 1))):
+        end = min(begin + (piece or size), size)
+        _CALL(host_target().call_address)(compiled.address, block.ctypes.data, begin, end)
     return compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -114,16 +115,26 @@ def program_arguments(threads: int) -> list:
             rows, np.zeros(3, np.int32), 5, rng.integers(-5, 9, threads).astype(np.int32)]  # fmt: skip
 
 
-def outcome(fn: Function, options: Options, threads: int = THREADS) -> list[bytes]:
+def outcome(fn: Function, options: Options, threads: int = THREADS, piece: int = 0) -> list[bytes]:
     args = program_arguments(threads)
     with config.scope(kernel_cache=False, verify=True):
-        run(fn, threads, *args, options=options)
+        run(fn, threads, *args, piece=piece, options=options)
     return [a.tobytes() for a in args if isinstance(a, np.ndarray)]
 
 
-@given(fn=programs(), width=st.sampled_from(WIDTHS), level=st.sampled_from((1, 2)))
+@given(fn=programs(), width=st.sampled_from(WIDTHS), level=st.sampled_from((1, 2)), piece=st.integers(1, THREADS))
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_random_programs(fn: Function, width: int, level: int) -> None:
-    """Level 2 has passes of our choice for lanes, and others for the threads left over."""
+def test_random_programs(fn: Function, width: int, level: int, piece: int) -> None:
+    """Level 2 has passes of our choice for lanes, and others for the threads left over. Pieces run as workers might."""
     want = outcome(fn, Options(shape="thread", opt_level=1))
-    assert outcome(fn, Options(shape="lanes", lanes=width, opt_level=level)) == want, print_function(fn)
+    assert outcome(fn, Options(shape="lanes", lanes=width, opt_level=level), piece=piece) == want, print_function(fn)
+
+
+@pytest.mark.soak
+@given(fn=programs(), piece=st.integers(1, THREADS))
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_random_programs_in_all_forms(fn: Function, piece: int) -> None:
+    want = outcome(fn, Options(shape="thread", opt_level=1))
+    forms = [Options(shape="lanes", lanes=width, opt_level=level) for width in WIDTHS for level in (1, 2)]
+    for options in (Options(shape="thread", opt_level=2), *forms):
+        assert outcome(fn, options, piece=piece) == want, (options, print_function(fn))

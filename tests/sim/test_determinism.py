@@ -34,20 +34,6 @@ def hash_after(make, frames, threads, monkeypatch, graphs=True):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("scene, size, frames", [("pile1000", 3, 60), ("joint_grid", 6, 20)])
-def test_the_shape_of_the_code_does_not_change_a_bit(scene, size, frames):
-    """Every kernel of a simulation as threads and as lanes."""
-    hashes = set()
-    for shape, lanes in (("thread", 0), ("lanes", 8)):
-        with config.scope(shape=shape, lanes=lanes, opt_level=1):
-            sim = simulation(RECIPES[scene].scene(size), "cpu")
-            for _ in range(frames):
-                sim.step()
-            hashes.add(sim.hash())
-    assert len(hashes) == 1
-
-
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("scene, frames", [("pyramid", 300), ("pile1000", 120)])
 def test_threads_do_not_change_a_bit(scene, frames, monkeypatch):
     def make():
