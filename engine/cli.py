@@ -101,7 +101,8 @@ def trace(
     debug: Debug = False,
 ) -> int:
     """Run a script with its launches on the emulated GPU, and report what is wrong in its kernels."""
-    from engine.debug import trace_script, trace_table
+    from engine.context.emulator.trace import table
+    from engine.debug import trace_script
     from engine.replace_file import replacing
 
     if not os.path.isfile(script):
@@ -119,7 +120,7 @@ def trace(
     if out is not None:
         with replacing(out) as file:
             file.write_text(text + "\n")
-    print(text if json else trace_table(report, metrics))
+    print(text if json else table(report, metrics))
     return FINDINGS if report["findings"] else DONE
 
 

@@ -75,7 +75,7 @@ class Device(Protocol):
 
 _factories: dict[str, Callable[[], Device]] = {}
 _families: dict[str, Callable[[str], Device]] = {}
-ALIASES = {"cpu:fast": "cpu", "cpu:precise": "emu"}
+ALIASES = {"cpu:fast": "cpu", "cpu:precise": "emu", "cpu:trace": "emu:trace"}
 _devices: dict[str, Device] = {}
 
 

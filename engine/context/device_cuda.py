@@ -375,19 +375,25 @@ DEFAULT_EMULATED = 80
 
 
 def _open_emulated(name: str) -> CudaDevice:
-    """The emulated GPU of the architecture in the name."""
-    arch = name.partition(":")[2] or f"sm_{DEFAULT_EMULATED}"
+    """The emulated GPU of the architecture in the name, with its launches traced where the name ends in `:trace`."""
+    traced = name.endswith(":trace")
+    arch = name.removesuffix(":trace").partition(":")[2] or f"sm_{DEFAULT_EMULATED}"
     known = [f"sm_{number}" for number in EMULATED]
     if arch not in known:
-        raise DeviceError(f"unknown device '{name}'; emulated GPUs are {', '.join(f'emu:{k}' for k in known)}")
+        names = ", ".join(f"emu:{k}" for k in known)
+        raise DeviceError(f"unknown device '{name}'; emulated GPUs are {names}, each also with ':trace' behind it")
     try:
         from engine.context.emulator.driver import Driver
-        from engine.context.emulator.trace import name_arrays
+        from engine.context.emulator.trace import Trace, report_at_exit
     except ImportError as error:
         raise DeviceError(
             f"device '{name}' is not available: the package cuda-python is not installed ({error})"
         ) from None
-    return _with_clock(CudaDevice(name, Driver(int(arch[3:])), name_arrays=name_arrays))
+    driver = Driver(int(arch[3:]))
+    if traced:
+        driver.own_trace = Trace()
+        report_at_exit(name, driver.own_trace)
+    return _with_clock(CudaDevice(name, driver, name_arrays=driver.name_arrays))
 
 
 register_family("cuda", _open_cuda)

@@ -1,7 +1,8 @@
 """What keeps an NVIDIA GPU from working on this machine, one line for each thing, with its mend.
 
 The facts come from the driver (`cuda.bindings.driver`, or any object with its calls) and from files below a root
-folder: the PCI devices, what the kernel module says in `/proc`, the nodes in `/dev`.
+folder: the PCI devices, what the kernel module says in `/proc`, the nodes in `/dev`. Under WSL 2 the kernel module is
+Windows' own: Linux sees one node for all GPUs, `/dev/dxg`, and libcuda where Windows puts it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from typing import Any
 NVIDIA_PCI = "0x10de"
 LEAST_CAPABILITY = (7, 5)
 LEAST_LOCKED = 64 << 20  # bytes of pinned memory that a process should be allowed
+_NO_GPU = "no NVIDIA GPU; the device 'emu' runs GPU code without one"
+_LINUX_MEND = "install the NVIDIA driver; in a container, `--gpus all`"
+_WSL_NODE, _WSL_FOLDER = "dev/dxg", "usr/lib/wsl/lib"
+_LINUX_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
 
 
 @dataclass(frozen=True)
@@ -32,21 +37,50 @@ def diagnose(load_driver: Callable[[], Any], needed_cuda: Callable[[int], tuple[
     load_driver: gives the driver, or raises where it is not there. needed_cuda: the oldest CUDA version whose driver
     reads the PTX for an architecture (10·major + minor). locked: bytes that this process may lock in memory, −1: any.
     """
+    if _is_wsl(root):
+        return _diagnose_wsl(load_driver, needed_cuda, locked, root)
     has_card = any(_read(vendor) == NVIDIA_PCI for vendor in root.glob("sys/bus/pci/devices/*/vendor"))
     has_module = (root / "proc/driver/nvidia").exists()
     nodes = sorted(root.glob("dev/nvidia[0-9]*"))
     if not (has_card or has_module or nodes):
-        return [GpuCheck("gpu", True, "no NVIDIA GPU; the device 'emu' runs GPU code without one")]
+        return [GpuCheck("gpu", True, _NO_GPU)]
     if not has_module:
         mend = "install the NVIDIA driver, or run `modprobe nvidia`"
         return [GpuCheck("gpu module", False, f"there is an NVIDIA GPU, but the kernel module is not loaded: {mend}")]
-    checks = [_nodes(nodes), _uvm(root), _locked(locked)]
+    return [_nodes(nodes), _uvm(root), _locked(locked), *_bound(load_driver, needed_cuda, _LINUX_MEND)]
+
+
+def _is_wsl(root: Path) -> bool:
+    """Whether Linux runs inside Windows: the kernel is Microsoft's."""
+    return "microsoft" in _read(root / "proc/sys/kernel/osrelease").lower()
+
+
+def _diagnose_wsl(load_driver: Callable[[], Any], needed_cuda: Callable[[int], tuple[int, int]], locked: int,
+                  root: Path) -> list[GpuCheck]:  # fmt: skip
+    """The checks under WSL. The node is there for GPUs of any maker, so that libcuda tells whether one is NVIDIA's."""
+    if not (root / _WSL_NODE).exists():
+        hint = "for the one of Windows: WSL 2 (`wsl --set-version`, `wsl --update`); in a container `--gpus all`"
+        return [GpuCheck("gpu", True, f"{_NO_GPU} ({hint})")]
+    libraries = sorted((root / _WSL_FOLDER).glob("libcuda.so*"))
+    if not libraries:
+        hint = f"Windows put no libcuda into /{_WSL_FOLDER}: if it has an NVIDIA GPU, install its driver on Windows"
+        return [GpuCheck("gpu", True, f"{_NO_GPU} ({hint})")]
+    found = GpuCheck("gpu nodes", True, f"/{_WSL_NODE}, and {libraries[0].name} in /{_WSL_FOLDER} (WSL)")
+    mend = f"add /{_WSL_FOLDER} to LD_LIBRARY_PATH"
+    shadow = next((f"/{folder}/libcuda.so.1" for folder in _LINUX_FOLDERS if (root / folder / "libcuda.so.1").exists()),
+                  None)  # fmt: skip
+    if shadow is not None:
+        mend = f"under WSL the driver is that of Windows: remove the Linux driver that {shadow} belongs to, or {mend}"
+    return [found, _locked(locked), *_bound(load_driver, needed_cuda, mend)]
+
+
+def _bound(load_driver: Callable[[], Any], needed_cuda: Callable[[int], tuple[int, int]], mend: str) -> list[GpuCheck]:
+    """What there is to say of the binding and of the driver behind it; `mend` is what to do if libcuda is missing."""
     try:
         driver = load_driver()
     except ImportError:
-        text = "the package cuda-python is not installed: pip install cuda-python"
-        return [*checks, GpuCheck("gpu binding", False, text)]
-    return [*checks, *_ask_driver(driver, needed_cuda)]
+        return [GpuCheck("gpu binding", False, "the package cuda-python is not installed: pip install cuda-python")]
+    return _ask_driver(driver, needed_cuda, mend)
 
 
 def _read(path: Path) -> str:
@@ -78,17 +112,16 @@ def _locked(locked: int) -> GpuCheck:
     return GpuCheck("gpu pinned", False, text)
 
 
-def _ask_driver(driver: Any, needed_cuda: Callable[[int], tuple[int, int]]) -> list[GpuCheck]:
+def _ask_driver(driver: Any, needed_cuda: Callable[[int], tuple[int, int]], mend: str) -> list[GpuCheck]:
     """What the driver says of itself and of each GPU."""
     try:
         status = driver.cuInit(0)[0]
     except Exception as error:  # the binding has an error of its own for a library that is not there
-        text = f"libcuda is missing ({type(error).__name__}): install the NVIDIA driver; in a container, `--gpus all`"
-        return [GpuCheck("gpu driver", False, text)]
+        return [GpuCheck("gpu driver", False, f"libcuda is missing ({type(error).__name__}): {mend}")]
     if status != 0:
         name = driver.cuGetErrorName(status)[1].decode()
-        mend = "restart after a change of the driver, and look at `nvidia-smi`"
-        return [GpuCheck("gpu driver", False, f"cuInit says {name}: {mend}")]
+        again = "restart after a change of the driver, and look at `nvidia-smi`"
+        return [GpuCheck("gpu driver", False, f"cuInit says {name}: {again}")]
     version = int(driver.cuDriverGetVersion()[1])
     has = version // 1000, version % 1000 // 10
     checks = [GpuCheck("gpu driver", True, f"CUDA {has[0]}.{has[1]}")]

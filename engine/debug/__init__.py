@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.compiler import pipeline
 from engine.compiler.kernel import Kernel
 from engine.config import config
-from engine.context.device import ALIASES
+from engine.context.device import ALIASES, get_device
 
 if TYPE_CHECKING:
     from engine.compiler.audit.report import KernelAudit
@@ -96,6 +96,17 @@ def trace(checks: Sequence[str] = ("mem", "init", "race", "sync")) -> Trace:
     return Trace(checks)
 
 
+def trace_of(device: str) -> Trace:
+    """What the launches on a device that is always traced ("cpu:trace", "emu:sm_90:trace") gave so far.
+
+    Raises ValueError for a device that is not traced, DeviceError for one that does not exist.
+    """
+    found: Trace | None = getattr(getattr(get_device(device), "driver", None), "own_trace", None)
+    if found is None:
+        raise ValueError(f"device '{device}' is not traced; 'cpu:trace' is, and 'emu:…:trace'")
+    return found
+
+
 def audit(kernel: Kernel, wide: bool = False, types: Sequence[Any] | None = None, confirm: bool = True) -> KernelAudit:
     """What can be proved about a kernel for all threads, shapes and arguments, and counterexamples where it cannot.
 
@@ -127,20 +138,3 @@ def trace_script(path: str, checks: Sequence[str], arguments: Sequence[str] = ()
         ALIASES.clear()
         ALIASES.update(aliases)
     return report
-
-
-def trace_table(report: dict[str, Any], metrics: bool) -> str:
-    """A trace's report for people."""
-    lines = []
-    for f in report["findings"]:
-        place = f"{f['file']}:{f['line']}" + (f" and line {f['other_line']}" if f["other_line"] else "")
-        threads = ", ".join(map(str, f["threads"]))
-        lines.append(f"{f['check']}: {f['kind']} in {f['kernel']}, {place}: {f['message']} (threads {threads})")
-    lines.append(f"{len(report['findings'])} findings in {len(report['kernels'])} kernels")
-    for k in report["kernels"]:
-        dropped = f", {k['dropped']} accesses were too many to check" if k["dropped"] else ""
-        lines.append(f"{k['kernel']:32} {k['launches']} launches, {k['thread_instructions']} thread instructions, "
-                     f"{100 * k['efficiency']:.0f} % of the lanes active{dropped}")  # fmt: skip
-    for m in report["metrics"] if metrics else ():
-        lines.append(f"{m['file']}:{m['line']} {m['what']}: {m['per_request']:g} {m['unit']} a request")
-    return "\n".join(lines)

@@ -63,6 +63,47 @@ def test_what_the_machine_lacks(machine: Path) -> None:
     assert module.name == "gpu module" and "modprobe nvidia" in module.text
 
 
+@pytest.fixture
+def windows(tmp_path: Path) -> Path:
+    """The root of WSL 2 on a machine with an NVIDIA GPU: no PCI device, no kernel module, no /dev/nvidia*."""
+    for folder in ("proc/sys/kernel", "dev", "usr/lib/wsl/lib", "usr/lib/x86_64-linux-gnu"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/osrelease").write_text("5.15.153.1-microsoft-standard-WSL2\n")
+    (tmp_path / "dev/dxg").touch()
+    (tmp_path / "usr/lib/wsl/lib/libcuda.so.1").touch()
+    return tmp_path
+
+
+def test_under_wsl_nothing_of_linux_is_asked_for(windows: Path) -> None:
+    checks = diagnose(lambda: Driver(89), needed, -1, windows)
+    assert [check.name for check in checks] == ["gpu nodes", "gpu pinned", "gpu driver", "gpu 0"]
+    assert all(check.ok for check in checks) and "/dev/dxg, and libcuda.so.1 in /usr/lib/wsl/lib" in checks[0].text
+    (old,) = wrong(windows, Changed(70))
+    assert old.name == "gpu 0" and "7.5 is needed" in old.text
+    (pinned,) = wrong(windows, locked=65_536)
+    assert pinned.name == "gpu pinned"
+
+
+def test_what_wsl_lacks(windows: Path) -> None:
+    no_library = SimpleNamespace(cuInit=absent)
+    (path,) = wrong(windows, no_library)
+    assert path.name == "gpu driver" and path.text.endswith("add /usr/lib/wsl/lib to LD_LIBRARY_PATH")
+    (windows / "usr/lib/x86_64-linux-gnu/libcuda.so.1").touch()
+    (shadow,) = wrong(windows, no_library)
+    assert "remove the Linux driver that /usr/lib/x86_64-linux-gnu/libcuda.so.1 belongs to" in shadow.text
+    (windows / "usr/lib/wsl/lib/libcuda.so.1").unlink()
+    (none,) = diagnose(lambda: pytest.fail("nobody asks a driver"), needed, -1, windows)
+    assert none.ok and "no NVIDIA GPU" in none.text and "install its driver on Windows" in none.text
+    (windows / "dev/dxg").unlink()
+    (none,) = diagnose(lambda: pytest.fail("nobody asks a driver"), needed, -1, windows)
+    assert none.ok and "`wsl --update`" in none.text
+
+
+def absent(flags: int) -> None:
+    """`cuInit` of the real binding without libcuda."""
+    raise RuntimeError("libcuda.so.1")
+
+
 class Changed(Driver):
     """A driver some of whose calls give something else."""
 
@@ -73,9 +114,6 @@ class Changed(Driver):
 
 
 def test_what_the_driver_lacks(machine: Path) -> None:
-    def absent(flags: int) -> None:
-        raise RuntimeError("libcuda.so.1")
-
     no_library = SimpleNamespace(cuInit=absent)
     ok = real.CUresult.CUDA_SUCCESS
     for driver, name, text in (

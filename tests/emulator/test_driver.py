@@ -3,7 +3,11 @@
 
 import ctypes
 import inspect
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import cuda.bindings.driver as real
 import numpy as np
@@ -12,6 +16,7 @@ import pytest
 import engine
 from engine.context import array, device_cuda, get_device, zeros
 from engine.context.emulator.driver import CALLS, Driver
+from engine.debug import trace, trace_of
 from engine.errors import DeviceError
 from tests.emulator.one_instruction import kernel_text
 
@@ -153,3 +158,42 @@ def test_what_is_missing_is_said_in_plain_words(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(real, name, function)
     with pytest.raises(DeviceError, match="cuInit says CUDA_ERROR_NO_DEVICE; in a container"):
         device_cuda._open_cuda("cuda")
+
+
+@engine.kernel
+def fill_beyond(x: engine.array(dtype=float), by: int):
+    i = engine.tid()
+    x[i + by] = 1.0
+
+
+def test_a_device_whose_launches_are_always_traced() -> None:
+    assert get_device("cpu:fast") is get_device("cpu")
+    device = get_device("cpu:trace")
+    assert device is get_device("emu:trace") and device is not get_device("emu") and device.arch == 80
+    assert get_device("emu:sm_90:trace").arch == 90
+    report = trace_of("cpu:trace")
+    x = engine.zeros(40, device="cpu:trace")
+    engine.launch(fill_beyond, 40, [x, 0], device="cpu:trace")
+    assert (x.numpy() == 1).all() and not report.findings
+    engine.launch(fill_beyond, 40, [x, 1], device="cpu:trace")  # goes on, and is a finding
+    (found,) = report.findings
+    assert (found.check, found.array, found.index, found.threads) == ("memcheck", "x", 40, (39,))
+    with trace(["mem"]) as inner:  # a block's own report takes the place of the device's
+        engine.launch(fill_beyond, 40, [x, 2], device="cpu:trace")
+    assert inner.findings and len(report.findings) == 1
+    with pytest.raises(ValueError, match="device 'emu' is not traced"):
+        trace_of("emu")
+    with pytest.raises(DeviceError, match="each also with ':trace' behind it"):
+        get_device("emu:sm_81:trace")
+
+
+def test_the_report_of_a_traced_device_comes_out_when_python_ends(tmp_path: Path) -> None:
+    script = tmp_path / "beyond.py"
+    script.write_text(
+        "import engine\n\n@engine.kernel\ndef beyond(x: engine.array(dtype=float)):\n    i = engine.tid()\n"
+        "    x[i + 1] = 1.0\n\nengine.launch(beyond, 8, [engine.zeros(8)])\n"
+    )
+    environment = os.environ | {"ENGINE_DEVICE": "cpu:trace"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and not done.stdout
+    assert f"device emu:trace: memcheck: out of bounds in beyond_kernel, {script}:6: store of 4 bytes" in done.stderr

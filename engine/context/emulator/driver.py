@@ -90,6 +90,7 @@ class Driver:
         self.memory = Memory(TOTAL_MEMORY)
         self.counters = grid.Counters()
         self.last_text = ""  # what `cuGetErrorString` adds
+        self.own_trace: trace.Trace | None = None  # of a device whose launches are always traced
         self._initialised = False
         self._lock = threading.RLock()
         self._handles = itertools.count(1)
@@ -105,6 +106,17 @@ class Driver:
         if name.startswith("cu") and name[2:3].isupper():
             raise AttributeError(f"the emulated driver has no {name}")
         return getattr(real, name)
+
+    @property
+    def report(self) -> trace.Trace | None:
+        """The trace that launches belong to now: of a `with` block, else the device's own."""
+        return trace.active if trace.active is not None else self.own_trace
+
+    def name_arrays(self, arrays: Callable[[], list[tuple[int, str, int]]]) -> None:
+        """A launch tells what its arrays are called; they are asked for only while it is traced."""
+        report = self.report
+        if report is not None:
+            report.arrays = arrays()
 
     def _fail(self, status: str, text: str) -> DriverFailure:
         return DriverFailure(status, text)
@@ -241,7 +253,7 @@ class Driver:
     @call
     def cuMemAllocAsync(self, bytesize: int, hStream: Any) -> Any:
         self._stream(hStream)
-        self.memory.tracks = trace.active is not None
+        self.memory.tracks = self.report is not None
         return real.CUdeviceptr(self.memory.allocate(bytesize).begin)
 
     @call
@@ -462,7 +474,7 @@ class Driver:
         self._stream(hStream)
         params = self._parameters(function, kernelParams)
         blocks, threads = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
-        grid.run(self.memory, function, blocks, threads, sharedMemBytes, params, self.counters)
+        grid.run(self.memory, function, blocks, threads, sharedMemBytes, params, self.counters, self.report)
 
     def _parameters(self, function: loading.LoadedFunction, given: Any) -> bytes:
         """`kernelParams` as the real binding takes it: the address of an array of pointers, or (values, types)."""

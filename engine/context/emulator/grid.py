@@ -149,8 +149,11 @@ def check_sizes(
 
 
 def run(memory: Memory, function: LoadedFunction, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic: int,
-        params: bytes, counters: Counters) -> None:  # fmt: skip
-    """Run a launch to its end. Raises DriverFailure with the place in the source for what stopped it."""
+        params: bytes, counters: Counters, report: trace.Trace | None = None) -> None:  # fmt: skip
+    """Run a launch to its end, recorded where there is a report.
+
+    Raises DriverFailure with the place in the source for what stopped it.
+    """
     if function.module.unloaded:
         raise DriverFailure("CUDA_ERROR_INVALID_HANDLE", f"the module of {function.name} was unloaded")
     check_sizes(function, grid, block, dynamic)
@@ -174,7 +177,7 @@ def run(memory: Memory, function: LoadedFunction, grid: tuple[int, int, int], bl
         "table_count": len(table), "sites": shape.sites, "quantum": QUANTUM,
         "limit": config.emu_budget, "entry": function.address, "printed": shape.printed, "printed_size": PRINT_BYTES,
     }  # fmt: skip
-    recorder = trace.Recorder() if trace.active is not None else None
+    recorder = trace.Recorder() if report is not None else None
     if recorder is not None:
         values.update(recorder.fields())
         recorder.watch(shape.context + CONTEXT["log_used"])
@@ -186,9 +189,9 @@ def run(memory: Memory, function: LoadedFunction, grid: tuple[int, int, int], bl
     counters.launches += 1
     for name in ("warp_instructions", "thread_instructions", "zero_divisions"):
         setattr(counters, name, getattr(counters, name) + after[name])
-    if recorder is not None and trace.active is not None:
+    if recorder is not None and report is not None:
         threads = block[0] * block[1] * block[2]
-        trace.active.examine(memory, function, recorder, threads, shape.shared, after)
+        report.examine(memory, function, recorder, threads, shape.shared, after)
     if after["printed_used"]:
         from engine.context.emulator.printing import show
 

@@ -7,8 +7,10 @@ While a trace is on, bad accesses do not stop a launch: the lanes that made them
 
 from __future__ import annotations
 
+import atexit
 import ctypes
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,13 +69,7 @@ class KernelSummary:
         return self.thread_instructions / (LANES * self.warp_instructions) if self.warp_instructions else 1.0
 
 
-active: Trace | None = None  # the trace that is on
-
-
-def name_arrays(arrays: Callable[[], list[tuple[int, str, int]]]) -> None:
-    """A launch tells what its arrays are called; they are asked for only while a trace is on."""
-    if active is not None:
-        active.arrays = arrays()
+active: Trace | None = None  # the trace whose `with` block is being run
 
 
 class Trace:
@@ -89,7 +85,6 @@ class Trace:
             raise ConfigError("check", f"expected some of {', '.join(CHECKS)}, got {', '.join(unknown) or 'none'}")
         self.checks = {CHECKS[check] for check in checks}
         self.findings: list[Finding] = []
-        self.metrics: list[dict[str, Any]] = []
         self._summaries: dict[str, KernelSummary] = {}
         self._known: set[tuple[Any, ...]] = set()
         self._lines: dict[tuple[str, str, int, str], list[float]] = {}
@@ -104,7 +99,11 @@ class Trace:
     def __exit__(self, *error: object) -> None:
         global active
         active = self._before
-        self.metrics = [
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """One row for each line that accesses global or shared memory."""
+        return [
             {"kernel": kernel, "file": file, "line": line, "what": what, "requests": int(n),
              "per_request": round(total / n, 3), "unit": "words of a bank" if "shared" in what else "32-byte sectors"}
             for (kernel, file, line, what), (n, total) in sorted(self._lines.items())
@@ -202,3 +201,30 @@ class Recorder:
         """All records, in the order in which they were made."""
         self._empty()
         return np.concatenate(self._chunks) if self._chunks else np.empty(0, RECORD)
+
+
+def table(report: dict[str, Any], metrics: bool = False) -> str:
+    """A trace's report for people."""
+    lines = []
+    for f in report["findings"]:
+        place = f"{f['file']}:{f['line']}" + (f" and line {f['other_line']}" if f["other_line"] else "")
+        threads = ", ".join(map(str, f["threads"]))
+        lines.append(f"{f['check']}: {f['kind']} in {f['kernel']}, {place}: {f['message']} (threads {threads})")
+    lines.append(f"{len(report['findings'])} findings in {len(report['kernels'])} kernels")
+    for k in report["kernels"]:
+        dropped = f", {k['dropped']} accesses were too many to check" if k["dropped"] else ""
+        lines.append(f"{k['kernel']:32} {k['launches']} launches, {k['thread_instructions']} thread instructions, "
+                     f"{100 * k['efficiency']:.0f} % of the lanes active{dropped}")  # fmt: skip
+    for m in report["metrics"] if metrics else ():
+        lines.append(f"{m['file']}:{m['line']} {m['what']}: {m['per_request']:g} {m['unit']} a request")
+    return "\n".join(lines)
+
+
+def report_at_exit(device: str, report: Trace) -> None:
+    """When Python ends, what a device's own trace found is written to stderr."""
+
+    def show() -> None:
+        if report.findings:
+            print(f"device {device}: {table(report.as_dict())}", file=sys.stderr)
+
+    atexit.register(show)
