@@ -81,7 +81,7 @@ def emit_ptx(fn: Function, symbol: str, options: GpuOptions) -> str:
     Raises `CompileError` for a feature that GPUs lack: LLVM itself would end the process.
     """
     check_features(fn)
-    _check_memory(fn)
+    check_memory(fn)
     for op in fn.body.walk():
         if options.grid_stride and needs_block(op):
             reason = "exclude each other: threads of a block would reach it different numbers of times"
@@ -89,7 +89,8 @@ def emit_ptx(fn: Function, symbol: str, options: GpuOptions) -> str:
     return Gpu(fn, options).module(symbol)
 
 
-def _check_memory(fn: Function) -> None:
+def check_memory(fn: Function) -> None:
+    """Refuses more local or shared arrays than a GPU has room for."""
     limits = {False: (LOCAL_BYTES, "local", "thread of a GPU"), True: (STATIC_SHARED, "shared", "block of threads")}
     total = {False: 0, True: 0}
     for op in fn.body.walk():

@@ -68,10 +68,6 @@ def emit(fn: Function, symbol: str) -> str:
     Raises `CompileError` for a feature that this shape lacks: LLVM itself would end the process.
     """
     check_features(fn)
-    for op in fn.body.walk():
-        if needs_block(op):
-            reason = "needs the threads of a block to run together, which the device 'cpu' does not do"
-            raise error_at(fn, op.loc, f"{needs_block(op)}() {reason}: launch on 'cuda' or 'emu'")
     return Thread(fn).module(symbol)
 
 
@@ -103,6 +99,7 @@ class Thread:
     dims_at = 0  # where the launch dimensions begin in the block that the code is given
     order = "monotonic"  # of atomics
     fault_function = faults.NOTE_FAULT
+    index = "%i"  # of the thread in the launch
 
     def __init__(self, fn: Function):
         self.fn = fn
@@ -205,7 +202,7 @@ class Thread:
         """The indices that `tid` ops ask for, computed at the top of the thread; the last axis runs fastest."""
         wanted = sorted({op.attrs["ndim"] for op in self.fn.body.walk() if op.kind == "tid"})
         for ndim in wanted:
-            rest = "%i"
+            rest = self.index
             for axis in range(ndim - 1, 0, -1):
                 extent = self.parameter(SLOT_BYTES * axis, "i64", int64)
                 wide = self.value(f"urem i64 {rest}, {extent}")
@@ -386,7 +383,7 @@ class Thread:
     # faults
 
     def fault(self, op: Op) -> None:
-        self.note_fault(op, "%i", [self.names[v] for v in op.operands])
+        self.note_fault(op, self.index, [self.names[v] for v in op.operands])
 
     def note_fault(self, op: Op, thread: str, values: list[str]) -> None:
         """One call for the thread whose index `thread` is; the numbers of a finding are filled up with zeros."""

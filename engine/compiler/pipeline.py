@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.compiler.cache import KernelCache, digest
+from engine.compiler.emit_blocks import emit_blocks, works_in_blocks
 from engine.compiler.emit_lanes import emit_lanes
 from engine.compiler.emit_ptx import GpuOptions, emit_ptx, entry_name
 from engine.compiler.emit_thread import ABI, Slot, abi, emit
@@ -199,7 +200,8 @@ class Stages(Mapping[str, Any]):
             return emit_ptx(self.plain, entry_name(self._name), self._options.gpu)
         if self.decision.shape == "lanes":
             return emit_lanes(self.plain, symbol_of(self._name), self.decision.width, target.gathers)
-        return emit(self.plain, symbol_of(self._name))
+        made = emit_blocks if works_in_blocks(self.plain) else emit
+        return made(self.plain, symbol_of(self._name))
 
     @functools.cached_property
     def mir(self) -> Function:
@@ -265,7 +267,7 @@ def compiler_version() -> str:
     folder = Path(__file__).parent
     names = ("types", "ops", "ir", "guard", "faults", "normalize", "inline", "scalarize", "simplify", "simplify_rules",
              "contract", "emit_ops", "emit_thread", "uniform", "shape", "emit_lanes", "emit_lanes_memory",
-             "emit_lanes_control", "target_host", "emit_ptx", "target_ptx", "pipeline")  # fmt: skip
+             "emit_lanes_control", "emit_blocks", "target_host", "emit_ptx", "target_ptx", "pipeline")  # fmt: skip
     return digest(*[(folder / f"{name}.py").read_bytes() for name in names])
 
 

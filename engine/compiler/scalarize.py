@@ -168,22 +168,27 @@ class _Scalarizer:
 
     def block_value(self, op: Op) -> Leaves:
         """The size of the block is a parameter, which the launch gives, and 1 where there are tiles."""
-        one = self.has_tiles()
-        threads = self.const(int32, 1) if one else self.param(LAUNCH, ("block_dim",), int32, "block_dim")
+        threads = self.const(int32, 1) if self.has_tiles() else self.block_dim()
         return [threads if op.attrs["name"] == "block_dim" else self.emit("block_value", int32, (threads,), op.attrs)]
+
+    def block_dim(self) -> Op:
+        return self.param(LAUNCH, ("block_dim",), int32, "block_dim")
 
     def has_tiles(self) -> bool:
         """Whether the kernel works on tiles: each of its threads is a block of its own."""
         return any(op.kind == "local" and isinstance(op.type, Tile | TileStack) for op in self.fn.body.walk())
 
     def barrier(self, op: Op) -> None:
+        self.block_dim()  # which a CPU, that makes blocks by itself, has to know
         self.emit("barrier", void, tuple([self.one(v) for v in op.operands]), op.attrs)
 
     def shuffle(self, op: Op) -> Leaves:
+        self.block_dim()
         lane = self.one(op.operands[1])
         return [self.emit("shuffle", v.type, (v, lane), op.attrs) for v in self.values[op.operands[0]]]
 
     def vote(self, op: Op) -> Leaves:
+        self.block_dim()
         return [self.emit("vote", op.type, (self.one(op.operands[0]),), op.attrs)]
 
     def thread_index(self, op: Op) -> Leaves:
@@ -300,6 +305,8 @@ class _Scalarizer:
     def local(self, op: Op) -> Leaves:
         t = op.type
         assert isinstance(t, LocalArray)
+        if op.attrs.get("shared"):
+            self.block_dim()
         attrs = {**op.attrs, "tile": True} if isinstance(t, Tile | TileStack) else op.attrs
         return [self.emit("local", LocalArray(s, (t.size,)), (), dict(attrs)) for _, s in self.leaves(t.dtype)]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.compiler.contract import Contraction
 from engine.compiler.ir import Function, Op, Region, sweep
-from engine.compiler.ops import ELEMENTWISE
+from engine.compiler.ops import ELEMENTWISE, LAUNCH
 from engine.compiler.simplify_rules import IDENTITIES, fold_op
 from engine.compiler.types import Scalar
 
@@ -35,7 +35,7 @@ def simplify(fn: Function, fma: bool = True) -> Function:
     uses = _drop_dead(body)
     if fma:
         Contraction(uses).run(body)
-    params = [p for p in fn.params if uses.get(p)]
+    params = [p for p in fn.params if uses.get(p) or p.attrs.get("index") == LAUNCH]
     return Function(fn.name, params, body, fn.result, fn.file, fn.line, fn.is_kernel)
 
 

@@ -155,26 +155,6 @@ def test_reductions_are_trees_of_five_steps(operation: str) -> None:
     assert text.count("shfl.sync.idx.b32") == 1
 
 
-@pytest.mark.parametrize("kernel", [block_sums, shuffles, histogram], ids=lambda k: k.name)
-def test_the_cpu_refuses_what_needs_a_block(kernel: engine.Kernel) -> None:
-    given = [engine.zeros(8, dtype=t.dtype, device="cpu") for _, t in kernel.params]
-    with pytest.raises(CompileError, match="needs the threads of a block to run together") as caught:
-        engine.launch(kernel, 8, inputs=given, device="cpu")
-    assert caught.value.filename == __file__ and caught.value.lineno > kernel.func.source.first_line
-
-
-def test_a_shared_array_alone_is_refused_in_both_shapes() -> None:
-    @engine.kernel(shape="lanes")
-    def careless(x: engine.array(dtype=float)):
-        i = engine.tid()
-        part = engine.shared.array(shape=8, dtype=float)
-        part[i % 8] = x[i]
-        x[i] = part[(i + 1) % 8]
-
-    with pytest.raises(CompileError, match=r"shared.array\(\) needs the threads of a block"):
-        engine.launch(careless, 8, inputs=[engine.zeros(8, dtype=float, device="cpu")], device="cpu")
-
-
 def test_gradients_are_refused() -> None:
     x = engine.ones(8, dtype=float, device="cpu", requires_grad=True)
     out = engine.zeros(8, dtype=float, device="cpu", requires_grad=True)
