@@ -26,7 +26,7 @@ from engine.compiler.types import (
     uint64,
 )
 from engine.compiler.values import StructValue, Value, matrix, quaternion, transformation, type_of, vector
-from engine.context.annotation import ArrayAnnotation, literal
+from engine.context.annotation import ArrayAnnotation
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
 from engine.context.table import Table
@@ -74,7 +74,7 @@ class _Subscripted:
 
     def __getitem__(self, given: Any) -> Any:
         parts = given if isinstance(given, tuple) else (given,)
-        return self._make(*map(literal, parts))
+        return self._make(*map(_t.literal, parts))
 
     def __repr__(self) -> str:
         return self.__name__

@@ -55,12 +55,17 @@ _PYTHON = {"bool": bool_, "print": expectations.show, "handle": uint64, "float":
 
 
 class _Ref:
-    """`ref[float32]`: the annotation of a function's parameter that reaches the caller's variable."""
+    """`ref[float32]`: the annotation of a function's parameter that reaches the caller's variable.
+
+    Arrays are references already: `ref[array[float]]` means `array[float]`.
+    """
 
     intrinsic = __name__ = "ref"
 
-    def __getitem__(self, dtype: Any) -> types.Reference:
-        return types.Reference(types.of_annotation(dtype))
+    def __getitem__(self, dtype: Any) -> Any:
+        t = types.of_annotation(dtype)
+        is_array = isinstance(t, types.Array | types.LocalArray) or isinstance(t, types.Generic) and t.kind == "array"
+        return dtype if is_array else types.Reference(t)
 
     def __call__(self, *args: Any) -> Any:
         raise TypeError("ref is an annotation: ref[float32]")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
@@ -555,6 +555,16 @@ def is_concrete(t: Type) -> bool:
         case Tuple(items):
             return all(map(is_concrete, items))
     return True
+
+
+def literal(value: Any) -> Any:
+    """`Literal[2]` as 2, anything else as it is. Raises TypeError for a choice of several."""
+    if get_origin(value) is not Literal:
+        return value
+    given = get_args(value)
+    if len(given) != 1:
+        raise TypeError(f"Expected a single Literal value, got {value}")
+    return given[0]
 
 
 def of_annotation(annotation: Any) -> Type:

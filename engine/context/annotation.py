@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Union
 
 from engine.compiler import types
 from engine.context import array_views as views
@@ -36,7 +36,7 @@ class ArrayAnnotation:
         dtype, *more = given if isinstance(given, tuple) else (given,)
         if len(more) > 1:
             raise TypeError(f"{array_class.__name__}[dtype, ndim] takes two parameters, got {len(more) + 1}")
-        return cls(array_class, dtype, literal(more[0]) if more else 1)
+        return cls(array_class, dtype, types.literal(more[0]) if more else 1)
 
     @classmethod
     def of_rank(cls, array_class: type, dtype: Any, ndim: int) -> ArrayAnnotation:
@@ -76,13 +76,3 @@ class ArrayAnnotation:
         if self.ndim == 1:
             return f"{name}[{dtype}]"
         return f"{name}[{dtype}, Any]" if self.ndim is Any else f"{name}{self.ndim}d[{dtype}]"
-
-
-def literal(value: Any) -> Any:
-    """`Literal[2]` as 2, anything else as it is. Raises TypeError for a choice of several."""
-    if get_origin(value) is not Literal:
-        return value
-    given = get_args(value)
-    if len(given) != 1:
-        raise TypeError(f"Expected a single Literal value, got {value}")
-    return given[0]

@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.compiler import types, values
 from engine.compiler.values.records import array_leaves
+from engine.context import array_foreign as foreign
 from engine.context import dtypes
 from engine.context.array import array
 from engine.errors import LaunchError
@@ -82,7 +83,7 @@ def check(kernel: str, params: Params, args: Sequence[Any], device: Any) -> tupl
 def _check_one(
     kernel: str, name: str, wanted: types.Type, value: Any, device: Any, bound: dict[str, types.Type]
 ) -> tuple[Any, types.Type]:
-    if isinstance(value, np.ndarray) and _takes_array(wanted):
+    if not isinstance(value, array) and _takes_array(wanted):
         value = _shared(kernel, name, wanted, value, device)
     if isinstance(wanted, types.Generic | types.Array | types.Table):
         kind = type_of(value)
@@ -105,13 +106,16 @@ def _takes_array(wanted: types.Type) -> bool:
     return isinstance(wanted, types.Array) or (isinstance(wanted, types.Generic) and wanted.kind in ("any", "array"))
 
 
-def _shared(kernel: str, name: str, wanted: types.Type, value: np.ndarray, device: Any) -> array:
-    """A NumPy array as an array of the engine over the same memory."""
+def _shared(kernel: str, name: str, wanted: types.Type, value: Any, device: Any) -> Any:
+    """What describes its memory (NumPy arrays, tensors) as an array over it; anything else as it is."""
     layout = wanted.layout if isinstance(wanted, types.Array) else "aos"
-    dtype = wanted.dtype if isinstance(wanted, types.Array) and types.is_concrete(wanted.dtype) else value.dtype
     try:
-        return array(value, dtype, device=device, copy=False, layout=layout)
-    except (TypeError, ValueError) as error:
+        data = foreign.as_numpy(value)
+        if not isinstance(data, np.ndarray):
+            return value
+        dtype = wanted.dtype if isinstance(wanted, types.Array) and types.is_concrete(wanted.dtype) else data.dtype
+        return array(data, dtype, device=device, copy=False, layout=layout)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
         raise LaunchError(kernel, name, _described(wanted), _seen(value), str(error)) from None
 
 

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from engine.context import array_foreign as foreign
 from engine.context.array import array
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> array:
-    """An array that shares the memory of a tensor of another library (anything with `__dlpack__`), on the cpu.
+    """An array that shares the memory of a tensor of another library, on the cpu.
 
-    dtype: None keeps the scalar type; vec3 needs (…, 3) float32. Raises TypeError for memory that must not be written,
-    such as that of a JAX array: copy it with `array(numpy.asarray(x))`.
+    source: anything with `__dlpack__`, or a capsule that such a method gave, which is used up. dtype: None keeps the
+    scalar type; vec3 needs (…, 3) float32. Raises TypeError for memory that must not be written, such as that of a JAX
+    array: copy it with `array(numpy.asarray(x))`, and BufferError for memory of a GPU.
     """
-    data = np.from_dlpack(source)
+    data = foreign.tensor_memory(source)
     return array(data, data.dtype if dtype is None else dtype, device="cpu", copy=False)
 
 

@@ -105,6 +105,38 @@ def test_a_gradient_that_subtracts(threads):
         assert run(roots, 2, floats(3.0, 4.0), floats(0.0, 0.0)) == [[-2.0, -2.0]]
 
 
+@k.func
+def scaled(calls: k.array(dtype=int), x: float, s: float):
+    return x * s
+
+
+@k.func
+def counted(calls: k.array(dtype=int), g: float):
+    k.atomic_add(calls, 0, 1)
+    return g
+
+
+@k.func_grad(scaled)
+def scaled_gradient(calls: k.array(dtype=int), x: float, s: float, adj: float):
+    k.adjoint[x] += counted(calls, adj * s)
+    k.adjoint[s] += adj * x
+
+
+@k.kernel
+def scale(calls: k.array(dtype=int), x: k.array(dtype=float), s: k.array(dtype=float), y: k.array(dtype=float)):
+    i = k.tid()
+    y[i] = scaled(calls, x[i], s[i])
+
+
+def test_arrays_without_a_gradient_are_arguments_too():
+    calls, x, s = engine.zeros(1, dtype=int, device="cpu"), floats(3.0, 4.0), floats(2.0, 5.0)
+    y = floats(0.0, 0.0)
+    with engine.Tape() as tape:
+        engine.launch(scale, 2, inputs=[calls, x, s, y], device="cpu")
+    tape.backward(grads={y: engine.ones_like(y, requires_grad=False)})
+    assert (x.grad.list(), s.grad.list(), calls.list()) == ([2, 5], [3, 4], [2])
+
+
 def test_a_wrong_number_of_parameters():
     @k.func
     def f(x: float):

@@ -199,6 +199,9 @@ OPERATORS = [
     ("y = «~x»", "'~' does not take float32"),
     ("z = «-a»", "'-' does not take array(dtype=float32)"),
     ("y = «x < n»", "'<' does not take float32 and int32"),
+    ("def kern(a: engine.array(dtype=engine.bool_)):\n    «a[0] ^= True»",
+     "'^=' is not defined on bool where several threads may have the element; "
+     "write a[i] = a[i] ^ x where they have not"),
     ("«a[0] *= n»", "'*' does not take float32 and int32"),
 ]  # fmt: skip
 

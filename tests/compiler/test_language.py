@@ -274,6 +274,32 @@ def test_atomics(device):
     assert (out.numpy() == 1).all()
 
 
+def bitwise(ints: k.array(dtype=k.uint32), pairs: k.array(dtype=k.vec2ui), flags: k.array(dtype=k.bool_, ndim=2)):
+    i = k.tid()
+    bit = k.uint32(1) << k.uint32(i % 32)
+    ints[0] |= bit
+    ints[1] ^= k.uint32(i)
+    ints[2] &= ~bit | k.uint32(255)
+    pairs[i // 32] |= k.vec2ui(bit, k.uint32(i))
+    flags[i // 32, 0] |= i == 70
+    flags[i // 32, 1] &= i != 5
+    flags[i // 32, 2] |= True
+    flags[i // 32, 3] &= True
+
+
+@pytest.mark.parametrize("shape", ["thread", "lanes"])
+def test_updates_by_bits_are_atomic(device, shape):
+    """32 threads have one element, and several lanes do it at once."""
+    every = 2**32 - 1
+    ints = engine.array([0, 0, every], dtype=k.uint32, device=device)
+    pairs = engine.zeros(3, dtype=k.vec2ui, device=device)
+    flags = engine.array([[0, 1, 0, 0]] * 3, dtype=k.bool_, device=device)
+    engine.launch(k.kernel(bitwise, shape=shape), 96, inputs=[ints, pairs, flags], device=device)
+    assert ints.numpy().tolist() == [every, int(np.bitwise_xor.reduce(np.arange(96))), 255]
+    assert pairs.numpy().tolist() == [[every, 31], [every, 63], [every, 95]]
+    assert flags.numpy().tolist() == [[0, 0, 1, 0], [0, 1, 1, 0], [1, 1, 1, 0]]
+
+
 @k.kernel
 def integers(a: k.array(dtype=int), b: k.array(dtype=int), out: k.array(dtype=int, ndim=2)):
     i = k.tid()

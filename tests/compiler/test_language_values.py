@@ -10,6 +10,7 @@ import pytest
 import engine
 from engine import context
 from engine.compiler import lang as k
+from engine.compiler import types
 from engine.errors import CompileError
 
 
@@ -432,6 +433,26 @@ def test_static_means_what_its_names_meant_at_the_definition():
     for kernel, expected in zip([*in_a_loop, made(4), made(5)], (20, 30, 5, 6), strict=True):
         (out,) = run(kernel, np.zeros(1, np.int32))
         assert out[0] == expected
+
+
+@k.func
+def second_of_row(values: k.ref[k.array(dtype=float, ndim=2)], i: int):
+    alias = values
+    row = alias[i]
+    row[0] += 1.0
+    return row[1]
+
+
+def test_a_reference_to_an_array_is_the_array():
+    @k.kernel
+    def seconds(values: k.array(dtype=float, ndim=2), out: k.array(dtype=float)):
+        out[k.tid()] = second_of_row(values, k.tid())
+
+    values = engine.array([[2.0, 3.0], [4.0, 5.0]], dtype=float, device="cpu")
+    out = engine.zeros(2, dtype=float, device="cpu")
+    engine.launch(seconds, 2, inputs=[values, out], device="cpu")
+    assert (out.list(), values.list()) == ([3, 5], [3, 3, 5, 5])
+    assert not isinstance(k.ref[engine.array2d[float]], types.Reference) and k.ref[k.vec3] == k.ref[k.vec3]
 
 
 def test_overloads_that_differ_only_in_ref_are_refused():

@@ -1,6 +1,6 @@
 """Tiles: what their functions give, compared with NumPy; views share memory, names mean what the page on tiles says."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -480,3 +480,12 @@ def test_checked_mode_finds_indices_outside_of_tiles(how):
         for i in (4, -5):
             with pytest.raises(BoundsError, match=f"index {i}"):
                 launch(reach, 1, inputs=[a, i, how, out])
+
+
+def test_annotations_of_tiles():
+    assert k.tile[float, Literal[8], Literal[4]] == k.tile[float, 8, 4] == k.tile[float, (8, 4)] != k.tile[float]
+    for extents in ((-1, 4), (0,), (2.0,), (True,), ((2, "a"),)):
+        with pytest.raises(TypeError, match="an extent is a positive integer, got"):
+            k.tile[float, *extents]
+    with pytest.raises(TypeError, match="at least a dtype"):
+        k.tile[()]

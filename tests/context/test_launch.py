@@ -142,6 +142,44 @@ def good_arguments(kernel):
     }[kernel]
 
 
+class Described:
+    """Not an array of NumPy's, but one that says where its memory is."""
+
+    def __init__(self, memory: np.ndarray):
+        self.memory = memory
+
+    @property
+    def __array_interface__(self):
+        return self.memory.__array_interface__
+
+
+class Tensor(Described):
+    """The same by DLPack alone."""
+
+    __array_interface__ = property()
+
+    def __dlpack__(self, **options):
+        return self.memory.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.memory.__dlpack_device__()
+
+
+@k.kernel
+def count_up(x: Any):
+    x[k.tid()] += k.float32(1.0)
+
+
+@pytest.mark.parametrize("kind", [Described, Tensor, np.asarray])
+def test_arguments_that_describe_their_memory(kind):
+    """They are launched on in place, where a type is given and where it is open, as first and as later launches."""
+    x, y = kind(np.arange(3, dtype=np.float32)), zeros(3)
+    for _ in range(2):
+        launch(saxpy, 3, [x, y, 2.0])
+        launch(count_up, 3, [x])
+    assert np.array(getattr(x, "memory", x)).tolist() == [2, 3, 4]
+
+
 REFUSED = [
     (saxpy, "x", None, "array(dtype=float32), got None"),
     (saxpy, "x", 3.0, "array(dtype=float32), got 3.0"),
@@ -151,6 +189,7 @@ REFUSED = [
     (saxpy, "x", zeros(4, layout="planes"), 'got array(dtype=float32, layout="planes"); convert it with engine.clone'),
     (saxpy, "x", zeros(4, dtype=k.vec3), "got array(dtype=vec3)"),
     (saxpy, "x", np.zeros(4), "got a NumPy array of float64, shape (4,); sharing memory as float32 needs float32"),
+    (saxpy, "x", Described(np.zeros(4)), "array(dtype=float32), got a Described; sharing memory as float32 needs"),
     (saxpy, "x", Grains(1), "array(dtype=float32), got Grains"),
     (saxpy, "a", None, "float32, got None"),
     (saxpy, "a", "1", "float32, got a str"),

@@ -78,6 +78,8 @@ class CustomGradient:
                 yielded[-1] = op, place.slot
         ctx.block(source.tree.body)
         made = normalize(function)
+        read = {v for op in made.body.walk() for v in op.operands}  # arrays that nobody asks need no gradient
+        made.body.ops = [op for op in made.body.ops if op.kind != "shadow" or op in read]
         gets = [Op("get", p.type, (s,)) if s is not p else p for p, s in yielded]
         made.body.ops += [g for g in gets if g.kind == "get"]
         made.body.ops.append(Op("yield", types.void, tuple(gets)))

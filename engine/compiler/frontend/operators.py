@@ -274,6 +274,18 @@ def truth(ctx: Lowering, v: Value, node: ast.AST) -> Op | Static:
     raise ctx.error(node, f"{type_of(v)!r} is neither true nor false")
 
 
+def only_if(ctx: Lowering, condition: Op | Static, node: ast.AST, body: Callable[[], None]) -> None:
+    """Runs `body` where the condition holds."""
+    if isinstance(condition, Static):
+        if condition.value:
+            body()
+        return
+    region = Region()
+    with ctx.inside(region):
+        body()
+    ctx.emit("if", types.void, condition, node=node, regions=(region, Region()))
+
+
 @expression(ast.BoolOp)
 def lower_bool(ctx: Lowering, node: ast.BoolOp) -> Value:
     """`and` / `or`: the right side is evaluated only if the left does not decide."""

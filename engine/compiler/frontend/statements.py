@@ -17,9 +17,9 @@ from engine.compiler.frontend.context import (
     type_of,
 )
 from engine.compiler.frontend.names import callee_of
-from engine.compiler.frontend.operators import OPERATORS, binary, truth, unary
+from engine.compiler.frontend.operators import OPERATORS, SYMBOLS, binary, only_if, truth, unary
 from engine.compiler.frontend.parts import unpacked
-from engine.compiler.frontend.places import ElementPlace, LocalPlace, SlicePlace, place_of
+from engine.compiler.frontend.places import ElementPlace, LocalPlace, SlicePlace, fitting, place_of
 from engine.compiler.frontend.slices import count_of
 from engine.compiler.frontend.unsupported import unsupported
 from engine.compiler.ir import Op, Region
@@ -102,14 +102,33 @@ def lower_augmented(ctx: Lowering, node: ast.AugAssign, rest: list[ast.stmt]) ->
         return
     place = place_of(ctx, node.target)
     value = ctx.expression(node.value)
-    if name in ("add", "sub") and isinstance(place, ElementPlace | SlicePlace) and not place.is_private():
-        place.atomic(ctx, name, value, node)
+    if isinstance(place, ElementPlace | SlicePlace) and update(ctx, name, place, value, node):
         return
     old = place.read(ctx, node)
     if isinstance(place, LocalPlace) and isinstance(place.array.type, types.Tile):
         place.write(ctx, HOOKS["element operator"](ctx, name, [old, value], node), node)
     else:
         place.write(ctx, binary(ctx, name, old, value, node), node)
+
+
+def update(ctx: Lowering, name: str, place: ElementPlace | SlicePlace, value: Value, node: ast.AST) -> bool:
+    """`place name= value` where several threads may have the place. False: there is no need, or no such operation."""
+    same = types.components(place.type)
+    if place.is_private() or same is None or name not in ("add", "sub", "and", "or", "xor"):
+        return False
+    if same[0].is_int or same[0].is_float and name in ("add", "sub"):
+        place.atomic(ctx, name, value, node)
+        return True
+    if same[0].kind != "b" or name in ("add", "sub"):
+        return False
+    if name == "xor" or place.type != types.bool_:
+        raise ctx.error(node, f"'{SYMBOLS[name]}=' is not defined on {place.type!r} where several threads may have the "
+                              "element", f"write a[i] = a[i] {SYMBOLS[name]} x where they have not")  # fmt: skip
+    decides = fitting(ctx, value, types.bool_, node)  # who decides the result writes it, and all write the same
+    if name == "and":
+        decides = ctx.emit("eq", types.bool_, decides, ctx.const(False, types.bool_, node), node=node)
+    only_if(ctx, decides, node, lambda: place.write(ctx, Static(name == "or"), node))
+    return True
 
 
 # --- branches -----------------------------------------------------------------------------------------------------

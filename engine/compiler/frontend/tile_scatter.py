@@ -10,26 +10,14 @@ from engine.compiler.frontend import tile_elements as elements
 from engine.compiler.frontend.context import Lowering, Several, Static, Value, zero
 from engine.compiler.frontend.functions import call_function, call_library
 from engine.compiler.frontend.intrinsics import INTRINSICS
-from engine.compiler.frontend.operators import truth
+from engine.compiler.frontend.operators import only_if, truth
 from engine.compiler.frontend.tile_calls import Call, tile_function
 from engine.compiler.frontend.tile_elements import tile_type
 from engine.compiler.frontend.tiles import element_operator
-from engine.compiler.ir import Op, Region
+from engine.compiler.ir import Op
 from engine.compiler.library import tile_memory, tile_stacks
 
 # --- single elements ------------------------------------------------------------------------------------------------
-
-
-def only_if(ctx: Lowering, condition: Op | Static, node: ast.AST, body: Callable[[], None]) -> None:
-    """Runs `body` where the condition holds."""
-    if isinstance(condition, Static):
-        if condition.value:
-            body()
-        return
-    region = Region()
-    with ctx.inside(region):
-        body()
-    ctx.emit("if", types.void, condition, node=node, regions=(region, Region()))
 
 
 def update_element(name: str, operation: str | None, has_condition: bool) -> None:

@@ -60,8 +60,16 @@ class TileName(Intrinsic):
     """`tile(x)`, and the annotation `tile[dtype, extent, …]` of a parameter that takes tiles of this type and shape."""
 
     def __getitem__(self, given: Any) -> types.Generic:
+        if given == ():
+            raise TypeError("tile[…] requires at least a dtype")
         dtype, *shape = given if isinstance(given, tuple) else (given,)
-        return types.Generic("tile", types.of_annotation(dtype), tuple(shape))
+        if len(shape) == 1 and isinstance(shape[0], tuple):
+            shape = list(shape[0])
+        extents = tuple(map(types.literal, shape))
+        for n in extents:
+            if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+                raise TypeError(f"tile[…]: an extent is a positive integer, got {n!r}")
+        return types.Generic("tile", types.of_annotation(dtype), extents)
 
 
 class StackName(Intrinsic):
