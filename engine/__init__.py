@@ -108,7 +108,7 @@ from engine.context.scope import (
 from engine.errors import CaptureError, CompileError, DeviceError, Error, LaunchError, SceneError, SimulationError
 
 if TYPE_CHECKING:
-    from engine import debug, geom, plugin, sim, stream, timer
+    from engine import debug, geom, plugin, sim, stream, timer, volume
     from engine.context.tape import Tape
     from engine.sim.load import load
     from engine.sim.simulation import restore
@@ -119,7 +119,8 @@ __version__ = "0.1.0"
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
 
 # modules and functions that are imported when first used: physics is not needed to launch a kernel
-_MODULES = ("sim", "geom", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim", "autograd")
+_MODULES = ("sim", "geom", "volume", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim",
+            "autograd")  # fmt: skip
 _FUNCTIONS = {"load": "engine.sim.load", "Tape": "engine.context.tape",
               "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
               "ScopedTimer": "engine.utils", "transform_expand": "engine.utils",
@@ -154,7 +155,15 @@ _FUNCTIONS |= dict.fromkeys(
      "mesh_query_aabb", "mesh_query_aabb_next"),
     "engine.geom.box_query",
 )  # fmt: skip
-_FUNCTIONS |= {"Bvh": "engine.geom.bvh"}
+_FUNCTIONS |= {"Bvh": "engine.geom.bvh", "Volume": "engine.volume.sparse_volume"}
+_FUNCTIONS |= dict.fromkeys(
+    ("volume_index_to_world", "volume_index_to_world_dir", "volume_lookup", "volume_lookup_f", "volume_lookup_i",
+     "volume_lookup_index", "volume_lookup_v", "volume_sample", "volume_sample_f", "volume_sample_grad",
+     "volume_sample_grad_f", "volume_sample_grad_index", "volume_sample_i", "volume_sample_index", "volume_sample_v",
+     "volume_store", "volume_store_f", "volume_store_i", "volume_store_v", "volume_voxel_count",
+     "volume_world_to_index", "volume_world_to_index_dir"),
+    "engine.volume.sample",
+)  # fmt: skip
 
 __all__ = [
     "CaptureError", "Graph", "ScopedCapture", "capture_begin", "capture_debug_dot_print", "capture_end", "capture_if",
@@ -171,8 +180,8 @@ __all__ = [
     "constant", "copy", "debug", "empty", "empty_like", "errors", "float16", "float32", "float64", "from_dlpack",
     "from_numpy", "full", "full_like", "func", "geom", "get_device", "get_devices", "indirect", "int16", "int32",
     "int64", "int8", "kernel", "launch", "load", "make_table", "ones", "ones_like", "plugin", "restore", "sim",
-    "static", "stream", "struct", "table", "tid", "timer", "uint16", "uint32", "uint64", "uint8", "zeros",
-    "zeros_like",
+    "static", "stream", "struct", "table", "tid", "timer", "uint16", "uint32", "uint64", "uint8", "volume",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 

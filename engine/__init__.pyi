@@ -35,6 +35,7 @@ from engine import stream as stream
 from engine import timer as timer
 from engine import types as types
 from engine import utils as utils
+from engine import volume as volume
 from engine.compiler.build import build as build
 from engine.compiler.custom_gradients import func_grad as func_grad
 from engine.compiler.custom_gradients import func_replay as func_replay
@@ -194,6 +195,29 @@ from engine.types import dtype_from_numpy as dtype_from_numpy
 from engine.types import dtype_to_numpy as dtype_to_numpy
 from engine.utils import ScopedTimer as ScopedTimer
 from engine.utils import transform_expand as transform_expand
+from engine.volume.sample import volume_index_to_world as volume_index_to_world
+from engine.volume.sample import volume_index_to_world_dir as volume_index_to_world_dir
+from engine.volume.sample import volume_lookup as volume_lookup
+from engine.volume.sample import volume_lookup_f as volume_lookup_f
+from engine.volume.sample import volume_lookup_i as volume_lookup_i
+from engine.volume.sample import volume_lookup_index as volume_lookup_index
+from engine.volume.sample import volume_lookup_v as volume_lookup_v
+from engine.volume.sample import volume_sample as volume_sample
+from engine.volume.sample import volume_sample_f as volume_sample_f
+from engine.volume.sample import volume_sample_grad as volume_sample_grad
+from engine.volume.sample import volume_sample_grad_f as volume_sample_grad_f
+from engine.volume.sample import volume_sample_grad_index as volume_sample_grad_index
+from engine.volume.sample import volume_sample_i as volume_sample_i
+from engine.volume.sample import volume_sample_index as volume_sample_index
+from engine.volume.sample import volume_sample_v as volume_sample_v
+from engine.volume.sample import volume_store as volume_store
+from engine.volume.sample import volume_store_f as volume_store_f
+from engine.volume.sample import volume_store_i as volume_store_i
+from engine.volume.sample import volume_store_v as volume_store_v
+from engine.volume.sample import volume_voxel_count as volume_voxel_count
+from engine.volume.sample import volume_world_to_index as volume_world_to_index
+from engine.volume.sample import volume_world_to_index_dir as volume_world_to_index_dir
+from engine.volume.sparse_volume import Volume as Volume
 
 __version__: str
 E: builtins.float

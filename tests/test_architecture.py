@@ -25,7 +25,7 @@ LEVELS = {
     "kernels": 4,  # launched algorithms that two or more folders use
     "state": 5,  # the one struct-of-arrays state
     "geom": 6,  # shapes, broad and narrow phase, queries
-    "volume": 6,  # sparse volumes, signed distance fields
+    "volume": 7,  # sparse volumes, signed distance fields of the meshes of geom
     "fwd": 7,  # forward dynamics of articulations
     "sim": 8,  # builder, importers, solvers, frames out
     "render": 9,  # reads the state
