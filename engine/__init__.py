@@ -155,7 +155,8 @@ _FUNCTIONS |= dict.fromkeys(
      "mesh_query_aabb", "mesh_query_aabb_next"),
     "engine.geom.box_query",
 )  # fmt: skip
-_FUNCTIONS |= {"Bvh": "engine.geom.bvh", "Volume": "engine.volume.sparse_volume"}
+_FUNCTIONS |= {"Bvh": "engine.geom.bvh", "MarchingCubes": "engine.geom.marching_cubes",
+               "SurfaceNets": "engine.geom.surface_nets", "Volume": "engine.volume.sparse_volume"}  # fmt: skip
 _FUNCTIONS |= dict.fromkeys(
     ("volume_index_to_world", "volume_index_to_world_dir", "volume_lookup", "volume_lookup_f", "volume_lookup_i",
      "volume_lookup_index", "volume_lookup_v", "volume_sample", "volume_sample_f", "volume_sample_grad",

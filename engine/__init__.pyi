@@ -155,6 +155,7 @@ from engine.geom.box_query import bvh_query_sphere as bvh_query_sphere
 from engine.geom.box_query import mesh_query_aabb as mesh_query_aabb
 from engine.geom.box_query import mesh_query_aabb_next as mesh_query_aabb_next
 from engine.geom.bvh import Bvh as Bvh
+from engine.geom.marching_cubes import MarchingCubes as MarchingCubes
 from engine.geom.point_query import MeshQueryPoint as MeshQueryPoint
 from engine.geom.point_query import mesh_query_point as mesh_query_point
 from engine.geom.point_query import mesh_query_point_no_sign as mesh_query_point_no_sign
@@ -173,6 +174,7 @@ from engine.geom.ray_query import MeshQueryRay as MeshQueryRay
 from engine.geom.ray_query import mesh_query_ray as mesh_query_ray
 from engine.geom.ray_query import mesh_query_ray_anyhit as mesh_query_ray_anyhit
 from engine.geom.ray_query import mesh_query_ray_count_intersections as mesh_query_ray_count_intersections
+from engine.geom.surface_nets import SurfaceNets as SurfaceNets
 from engine.kernels.hash_grid import HashGrid as HashGrid
 from engine.kernels.hash_grid import HashGridQuery as HashGridQuery
 from engine.kernels.hash_grid import hash_grid_point_id as hash_grid_point_id

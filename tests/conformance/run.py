@@ -62,7 +62,7 @@ def prepare(tests_dir: str) -> None:
     sys.modules["warp"], sys.modules["warp.tests"] = engine, tests
     engine.tests = tests  # type: ignore[attr-defined]
     sys.meta_path.insert(0, Alias())
-    shim.install()
+    shim.install(tests_dir)
 
 
 def run_one(tests_dir: str, file: str) -> None:

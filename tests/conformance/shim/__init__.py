@@ -7,6 +7,7 @@ internals still fail; they are counted as failed.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import types as python_types
 import warnings
@@ -129,7 +130,23 @@ def _fem() -> python_types.ModuleType:
     return module
 
 
-def install(alias: str = "warp") -> None:
+def _examples(tests_dir: str) -> python_types.ModuleType:
+    """The examples' assets, which lie beside the tests if the whole wheel was unpacked."""
+    module = InternalModule("warp.examples")
+    module.get_asset_directory = lambda: os.path.join(tests_dir, os.pardir, "examples", "assets")  # type: ignore[attr-defined]
+    return module
+
+
+def _geometry() -> python_types.ModuleType:
+    from engine.geom import iso_surface
+
+    module = InternalModule("warp.geometry")
+    module.IsoSurfaceBase = iso_surface.IsoSurface  # type: ignore[attr-defined]
+    module.IsoSurfaceMarchingCubes, module.IsoSurfaceNets = engine.MarchingCubes, engine.SurfaceNets  # type: ignore[attr-defined]
+    return module
+
+
+def install(tests_dir: str, alias: str = "warp") -> None:
     """Puts the stand-ins into `sys.modules` under the name of Warp."""
     src = InternalModule(f"{alias}._src")
     src.__path__ = []
@@ -146,7 +163,9 @@ def install(alias: str = "warp") -> None:
     src.utils.map_cache = {}
     src.types.Reference = types.Reference
     engine._src = src  # type: ignore[attr-defined]
-    for name, made in (("fem", _fem()), ("sparse", InternalModule(f"{alias}.sparse"))):
+    modules = {"fem": _fem(), "sparse": InternalModule(f"{alias}.sparse"), "examples": _examples(tests_dir),
+               "geometry": _geometry()}  # fmt: skip
+    for name, made in modules.items():
         sys.modules[f"{alias}.{name}"] = made
         setattr(engine, name, made)
     for name in ("utils", "autograd", "optim"):

@@ -1,0 +1,92 @@
+"""What surfaces from fields have in common: the grid of nodes, its bounds, and the check of a field."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import lang as k
+from engine.compiler import types
+from engine.context import array
+from engine.errors import ArgumentError
+
+MOST = 2**31 - 1  # nodes, and corners of triangles
+
+
+class IsoSurface(abc.ABC):
+    """Extracts the surface where a field (nx, ny, nz) of float32 crosses a threshold: `surface`, `verts`, `indices`.
+
+    lower, upper: where the first and the last node lie; by default nodes lie at their indices. `verts` is an array of
+    vec3, `indices` of int32, flat; triangles are counter-clockwise seen from where the field is above the threshold.
+    """
+
+    def __init__(self, nx: int, ny: int, nz: int, lower: Any = None, upper: Any = None):
+        self.verts: Any = None
+        self.indices: Any = None
+        self.lower, self.upper = lower, upper
+        self.resize(nx, ny, nz)
+
+    def resize(self, nx: int, ny: int, nz: int) -> None:
+        """The next field will have this shape."""
+        self.nx, self.ny, self.nz = int(nx), int(ny), int(nz)
+
+    @property
+    def domain_bounds_lower_corner(self) -> Any:
+        """`lower` under Warp's older name."""
+        return self.lower
+
+    @domain_bounds_lower_corner.setter
+    def domain_bounds_lower_corner(self, lower: Any) -> None:
+        self.lower = lower
+
+    @property
+    def domain_bounds_upper_corner(self) -> Any:
+        """`upper` under Warp's older name."""
+        return self.upper
+
+    @domain_bounds_upper_corner.setter
+    def domain_bounds_upper_corner(self, upper: Any) -> None:
+        self.upper = upper
+
+    def surface(self, field: Any, threshold: float = 0.0) -> None:
+        """Extracts the surface of `field` into `verts` and `indices`. Raises ArgumentError for unfit fields."""
+        check_field(field)
+        if field.shape != (self.nx, self.ny, self.nz):
+            raise ArgumentError(f"the field has shape {field.shape}, the grid ({self.nx}, {self.ny}, {self.nz})")
+        lower, step = bounds(field.shape, self.lower, self.upper)
+        self.verts, self.indices = self._extract(field, float(threshold), lower, step)
+
+    @abc.abstractmethod
+    def _extract(self, field: Any, threshold: float, lower: Any, step: Any) -> tuple[Any, Any]:
+        """(vertices, indices) of a checked field."""
+
+
+def check_field(field: Any) -> None:
+    """Raises ArgumentError unless `field` is an array of float32 with at least 2 nodes along each of 3 axes."""
+    if not isinstance(field, array) or field.ndim != 3 or types.of_annotation(field.dtype) != types.float32:
+        raise ArgumentError("a field is a three-dimensional engine array of float32")
+    if min(field.shape) < 2:
+        raise ArgumentError(f"a field needs at least 2 nodes on each axis, this has shape {field.shape}")
+    if field.size > MOST // 15:
+        raise ArgumentError(f"a field of {field.size} nodes is too large: at most {MOST // 15}")
+
+
+def bounds(shape: tuple[int, ...], lower: Any, upper: Any) -> tuple[Any, Any]:
+    """(place of the first node, step from node to node). Raises ArgumentError."""
+    last = np.array(shape) - 1.0
+    low = np.zeros(3) if lower is None else np.asarray([float(x) for x in lower])
+    high = last if upper is None else np.asarray([float(x) for x in upper])
+    if low.shape != (3,) or high.shape != (3,) or not (np.isfinite(low) & np.isfinite(high)).all():
+        raise ArgumentError(f"lower and upper are three finite numbers each, got {lower!r} and {upper!r}")
+    return k.vec3(*low), k.vec3(*((high - low) / last))
+
+
+@k.func
+def crossing(a: float, b: float, threshold: float) -> float:
+    """Where on an edge the field crosses the threshold, 0 to 1; in the middle where that is no number."""
+    t = (threshold - a) / (b - a)
+    if not (t >= 0.0 and t <= 1.0):
+        t = 0.5
+    return t
