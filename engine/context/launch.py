@@ -136,7 +136,7 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
             return None
     if record_cmd:
         return Launch(kernel, device, dim, [*inputs, *outputs], block_dim)
-    _launch_checked(kernel, dim, [*inputs, *outputs], device, block_dim)
+    launch_unseen(kernel, dim, [*inputs, *outputs], device, block_dim)
     return None
 
 
@@ -155,7 +155,7 @@ def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequ
     return not record_cmd and bool(gradients.watcher.observe(kernel, dim, args, device, record_tape))
 
 
-def _launch_checked(kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int) -> None:
+def launch_unseen(kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int) -> None:
     """The launch of any grid and any arguments, right or wrong."""
     _check_block(kernel.name, block_dim)
     grid = checked_grid(kernel.name, dim, get_device(device))

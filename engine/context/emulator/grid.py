@@ -177,8 +177,10 @@ def run(memory: Memory, function: LoadedFunction, grid: tuple[int, int, int], bl
         "table_count": len(table), "sites": shape.sites, "quantum": QUANTUM,
         "limit": config.emu_budget, "entry": function.address, "printed": shape.printed, "printed_size": PRINT_BYTES,
     }  # fmt: skip
-    recorder = trace.Recorder() if report is not None else None
-    if recorder is not None:
+    threads = block[0] * block[1] * block[2]
+    recorder = None
+    if report is not None:
+        recorder = report.recorder(memory, function, params, threads, shape.shared, shape.shared_size)
         values.update(recorder.fields())
         recorder.watch(shape.context + CONTEXT["log_used"])
     packed = struct.pack(f"<{len(CONTEXT)}Q", *[values.get(name, 0) for name in CONTEXT])
@@ -190,7 +192,6 @@ def run(memory: Memory, function: LoadedFunction, grid: tuple[int, int, int], bl
     for name in ("warp_instructions", "thread_instructions", "zero_divisions"):
         setattr(counters, name, getattr(counters, name) + after[name])
     if recorder is not None and report is not None:
-        threads = block[0] * block[1] * block[2]
         report.examine(memory, function, recorder, threads, shape.shared, after)
     if after["printed_used"]:
         from engine.context.emulator.printing import show

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.compiler.ptx_parser import PtxError
+from engine.compiler.ptx_pointers import stored_parameters
 from engine.context.emulator.memory import Memory
 from engine.context.emulator.status import DriverFailure
 
@@ -30,6 +31,7 @@ class LoadedFunction:
     code: WarpCode
     dynamic_shared: int = STATIC_SHARED  # the most that a launch may ask for
     address: int = 0
+    stored: set[tuple[str, int]] | None = None  # where its parameters hold pointers that it stores through
     blocks: dict[tuple[int, int, int, int], Any] = field(default_factory=dict)  # what `grid` keeps for each block shape
 
 
@@ -91,7 +93,9 @@ def _placed(translation: Translation, memory: Memory) -> LoadedModule:
             ctypes.c_uint64.from_address(address + offset).value = places[name]
     variables = {name: (address, sizes[name]) for name, address in places.items()}
     module = LoadedModule(translation, {}, variables, base)
-    module.functions = {name: LoadedFunction(name, module, code) for name, code in translation.kernels.items()}
+    for name, code in translation.kernels.items():
+        stored = stored_parameters(translation.module.functions[name])
+        module.functions[name] = LoadedFunction(name, module, code, stored=stored)
     return module
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import ctypes
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,37 +103,12 @@ class Memory:
             return self._allocations[place]
         return None
 
-    def is_written(self, addresses: np.ndarray, size: int) -> np.ndarray:
-        """For each address, whether its bytes were written before; true where nobody keeps account."""
-        found = np.ones(len(addresses), bool)
-        for allocation, rows in self._grouped(addresses):
-            if allocation.written is not None:
-                at = addresses[rows] - allocation.begin
-                found[rows] = np.logical_and.reduce([allocation.written[at + byte] for byte in range(size)])
-        return found
-
-    def mark_written(self, addresses: np.ndarray, size: int) -> None:
-        """The bytes at each address are written now."""
-        for allocation, rows in self._grouped(addresses):
-            if allocation.written is not None:
-                at = addresses[rows] - allocation.begin
-                for byte in range(size):
-                    allocation.written[at + byte] = True
-
-    def extents(self) -> tuple[np.ndarray, np.ndarray]:
-        """First byte of each allocation, ascending, and whether all of it is known to be written."""
+    def marks(self) -> list[np.ndarray | None]:
+        """For each allocation, which of its bytes are written; None where all of them are known to be."""
         for allocation in self._allocations:
             if allocation.written is not None and allocation.written.all():
                 allocation.written = None
-        complete = [allocation.written is None for allocation in self._allocations]
-        return np.array(self._begins, np.int64), np.array(complete, bool)
-
-    def _grouped(self, addresses: np.ndarray) -> Iterator[tuple[Allocation, np.ndarray]]:
-        """The allocations among some addresses, and which addresses are in each."""
-        places = np.searchsorted(np.array(self._begins, np.int64), addresses, side="right") - 1
-        for place in np.unique(places):
-            if place >= 0:
-                yield self._allocations[place], np.flatnonzero(places == place)
+        return [allocation.written for allocation in self._allocations]
 
     def wrote(self, address: int, size: int) -> None:
         """The host, or the driver, has written some bytes of an allocation."""

@@ -1,4 +1,4 @@
-"""Traces: every access of the kernels that run meanwhile is recorded, and examined when its launch is over.
+"""Traces: every access of the kernels that run meanwhile is recorded and examined.
 
     with Trace() as trace: …        →  trace.findings, trace.metrics, trace.kernels
 
@@ -23,11 +23,12 @@ from engine.errors import ConfigError
 if TYPE_CHECKING:
     from engine.context.emulator.loading import LoadedFunction
     from engine.context.emulator.memory import Memory
+    from engine.context.emulator.shadow import Shadow
 
 CHECKS = {"mem": "memcheck", "init": "initcheck", "race": "racecheck", "sync": "synccheck"}
 BUFFER_BYTES = 16 << 20
 NEAR = 256  # an address that far before an array is meant for it
-MOST_RECORDS = 2_000_000  # of one launch: what comes after them is not examined
+MOST_REFUSED = 100_000  # records of accesses that were refused, kept for one launch
 RECORD = np.dtype(
     [("site", "u8"), ("wanted", "u4"), ("taken", "u4"), ("block", "u8"), ("warp", "u4"), ("epoch", "u4"),
      ("address", "u8", LANES)]
@@ -119,25 +120,40 @@ class Trace:
         findings = [{**asdict(finding), "threads": list(finding.threads)} for finding in self.findings]
         return {"findings": findings, "metrics": self.metrics, "kernels": self.kernels}
 
+    def recorder(self, memory: Memory, function: LoadedFunction, params: bytes, block_threads: int, shared: int,
+                 shared_size: int) -> Recorder:  # fmt: skip
+        """What records a launch with these parameters."""
+        from engine.context.emulator.shadow import Shadow  # its kernel is read when it is first wanted
+
+        init, race = "initcheck" in self.checks, "racecheck" in self.checks
+        stored = None
+        if function.stored is not None:
+            at = {variable.name: offset for variable, offset in function.code.params}
+            places = [at[name] + offset for name, offset in function.stored]
+            stored = [int.from_bytes(params[place : place + 8], "little") for place in places]
+        sites = function.code.sites
+        return Recorder(Shadow(memory, sites, block_threads, shared, shared_size, init, race, stored))
+
     def examine(self, memory: Memory, function: LoadedFunction, recorder: Recorder, block_threads: int, shared: int,
                 after: dict[str, int]) -> None:  # fmt: skip
         """Take over what a launch recorded."""
         summary = self._summaries.setdefault(function.name, KernelSummary(function.name))
-        records = recorder.records()
+        records = recorder.refused()
         summary.launches += 1
         summary.warp_instructions += after["warp_instructions"]
         summary.thread_instructions += after["thread_instructions"]
-        summary.records += len(records)
-        summary.dropped += recorder.dropped
+        summary.records += recorder.count
+        summary.dropped += recorder.shadow.dropped
         launch = sanitize.Launch(memory, function.code.sites, records, block_threads, shared)
-        for fault in sanitize.faults(launch, self.checks):
+        for fault in sanitize.faults(launch, self.checks, recorder.shadow.found()):
             self._add(function, fault)
-        for site, requests, total in sanitize.costs(launch):
+        costs = recorder.shadow.costs
+        for site in np.flatnonzero(costs[:, 0]):
             file, line = function.module.source_of(function.code.sites[site].loc)
             what = f"{function.code.sites[site].what} {function.code.sites[site].space}"
             row = self._lines.setdefault((function.name, file, line, what), [0.0, 0.0])
-            row[0] += requests
-            row[1] += total
+            row[0] += costs[site, 0]
+            row[1] += costs[site, 1]
         self.arrays = []
 
     def _add(self, function: LoadedFunction, fault: sanitize.Fault) -> None:
@@ -168,13 +184,15 @@ class Trace:
 
 
 class Recorder:
-    """The records of one launch: a buffer that the code fills, emptied by a callback when it is full."""
+    """The records of one launch: a buffer that the code fills; when it is full, the launch's shadow reads it."""
 
-    def __init__(self) -> None:
+    def __init__(self, shadow: Shadow) -> None:
+        self.shadow = shadow
+        self.count = 0  # of all records
         self._buffer = np.empty(BUFFER_BYTES // LOG_RECORD * LOG_RECORD, np.uint8)
-        self._chunks: list[np.ndarray] = []
-        self._count = 0
-        self.dropped = 0
+        self._refused: list[np.ndarray] = []
+        self._kept = 0
+        self._error: Exception | None = None
         self._used: ctypes.c_uint64 | None = None
         self._hook = ctypes.CFUNCTYPE(None)(self._empty)
 
@@ -190,17 +208,23 @@ class Recorder:
     def _empty(self) -> None:
         assert self._used is not None
         found = self._buffer[: self._used.value].view(RECORD)
-        if self._count + len(found) <= MOST_RECORDS:
-            self._chunks.append(found.copy())
-            self._count += len(found)
-        else:
-            self.dropped += len(found)
         self._used.value = 0
+        self.count += len(found)
+        rows = np.flatnonzero(found["wanted"] != found["taken"])[: MOST_REFUSED - self._kept]
+        if len(rows):
+            self._refused.append(found[rows])
+            self._kept += len(rows)
+        try:
+            self.shadow.feed(found)
+        except Exception as error:  # machine code is the caller: it goes on, and the launch raises it when it is over
+            self._error = error
 
-    def records(self) -> np.ndarray:
-        """All records, in the order in which they were made."""
+    def refused(self) -> np.ndarray:
+        """Records of accesses that some lanes were not allowed, and of barriers, in the order of time."""
         self._empty()
-        return np.concatenate(self._chunks) if self._chunks else np.empty(0, RECORD)
+        if self._error is not None:
+            raise self._error
+        return np.concatenate(self._refused) if self._refused else np.empty(0, RECORD)
 
 
 def table(report: dict[str, Any], metrics: bool = False) -> str:
