@@ -1,6 +1,6 @@
 """Compiles kernels ahead of time: object code or PTX as files, and a manifest that says how to call them.
 
-    kernels → HIR → MIR → LLVM text → <name>.<target>.ptx | <name>.cpu.o, and manifest.json
+    kernels → HIR → MIR → LLVM text → <name>.<target>.ptx | <name>.<target>.o, and manifest.json
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from engine.compiler.kernel import Kernel
 from engine.compiler.modules import MODULES, Module
 from engine.compiler.ops import LAUNCH
 from engine.compiler.pipeline import Options, Stages, symbol_of
+from engine.compiler.target_amd import AmdTarget, amd_target
 from engine.compiler.target_host import HostTarget, host_target
 from engine.compiler.target_ptx import PtxTarget, ptx_target
 from engine.errors import CompileError
@@ -35,7 +36,8 @@ class Built:
     """One file that `build` wrote, as the manifest describes it. Offsets are bytes from the start of the block.
 
     `slots` are (offset, type, parameter, path in it) of each scalar and pointer. The block is the entry's parameter; it
-    is passed by its address if `by_address`. `driver` is the oldest CUDA version that reads the file, "" for the cpu.
+    is passed by its address if `by_address`. `ptx` and `driver`, its version and the oldest CUDA version that
+    reads the file, are "" where it is no PTX.
     """
 
     kernel: str
@@ -55,7 +57,8 @@ def build(kernels: Any, target: str | Sequence[str] = "ptx", folder: Any = ".", 
 
     kernels: a kernel, a sequence of them, or a module, by itself or by its name, for all of its kernels. Of a generic
     kernel its overloads are compiled. target: "cpu" (object code for this processor), "sm_75" … "sm_120", "ptx" (the
-    architecture of `config.ptx_arch`), or several of these. ptx_version: as "7.8", else the lowest. dense: the code
+    architecture of `config.ptx_arch`), "gfx906" … "gfx1201" (code objects for AMD GPUs, to be linked by `ld.lld -shared`),
+    "amdgcn" (gfx90a), or several of these. ptx_version: as "7.8", else the lowest. dense: the code
     is for arrays without gaps along their last dimension only. options: launch_bounds, max_registers, grid_stride and
     lineinfo, in place of the kernel's own.
 
@@ -80,8 +83,12 @@ def build(kernels: Any, target: str | Sequence[str] = "ptx", folder: Any = ".", 
     return rows
 
 
-def _target(name: str, ptx_version: str) -> HostTarget | PtxTarget:
-    return host_target() if name == "cpu" else ptx_target("" if name == "ptx" else name, ptx_version)
+def _target(name: str, ptx_version: str) -> HostTarget | PtxTarget | AmdTarget:
+    if name == "cpu":
+        return host_target()
+    if name == "amdgcn" or name.startswith("gfx"):
+        return amd_target() if name == "amdgcn" else amd_target(name)
+    return ptx_target("" if name == "ptx" else name, ptx_version)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -125,6 +132,10 @@ def _built(name: str, kernel: Kernel, target: Any, dense: bool, given: dict[str,
     image = target.emit(stages.llvm(target), options.opt_level)
     slots = _slots(abi(stages.mir), [n for n, _ in kernel.params])
     block = HEADER_BYTES + abi(stages.mir).size
+    if isinstance(target, AmdTarget):
+        row = Built(name, target.arch, f"{name}.{target.arch}.o", entry_name(kernel.name), block,
+                    block > PARAMETER_BYTES, slots, "", "")  # fmt: skip
+        return row, image
     if not isinstance(target, PtxTarget):
         return Built(name, "cpu", f"{name}.cpu.o", symbol_of(kernel.name), block, True, slots, "", ""), image
     version, driver = f"{target.version // 10}.{target.version % 10}", "{}.{}".format(*target.driver)

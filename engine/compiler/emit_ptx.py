@@ -160,12 +160,14 @@ class Gpu(Thread):
         self.thread_indices()
         self.block_values()
         self.region(self.fn.body)
-        by_value = size <= PARAMETER_BYTES
-        parameter = f"ptr byval([{size} x i8]) align 8 %params" if by_value else "ptr noalias readonly align 8 %params"
+        signature = self.signature(symbol, size, size <= PARAMETER_BYTES)
         subprogram = f" !dbg {self.debug.subprogram}" if self.debug else ""
-        head = [f"define ptx_kernel void @{symbol}({parameter}) {self.attributes()}{subprogram} {{", "entry:",
-                *self.entry, *head]  # fmt: skip
+        head = [f"define {signature} {self.attributes()}{subprogram} {{", "entry:", *self.entry, *head]
         return [*head, *self.lines, *tail]
+
+    def signature(self, symbol: str, size: int, by_value: bool) -> str:
+        parameter = f"ptr byval([{size} x i8]) align 8 %params" if by_value else "ptr noalias readonly align 8 %params"
+        return f"ptx_kernel void @{symbol}({parameter})"
 
     def attributes(self) -> str:
         o = self.options
@@ -178,10 +180,7 @@ class Gpu(Thread):
         count = self.new_name()
         self.entry.append(f"  {count}.at = getelementptr inbounds i8, ptr %params, i64 {COUNT_AT}")
         self.entry.append(f"  {count} = load ptr addrspace(1), ptr {count}.at, align 8")
-        for name in ("tid", "ctaid", "ntid", *(["nctaid"] if self.options.grid_stride else [])):
-            self.declarations[_register(name)] = f"declare i32 @{_register(name)}()"
-            self.entry += [f"  %{name}.32 = call range(i32 0, -2147483648) i32 @{_register(name)}()",
-                           f"  %{name} = zext nneg i32 %{name}.32 to i64"]  # fmt: skip
+        self.launch_registers()
         self.declarations["llvm.smin.i64"] = "declare i64 @llvm.smin.i64(i64, i64)"
         head = [
             "  %first = mul nuw nsw i64 %ctaid, %ntid",
@@ -196,10 +195,8 @@ class Gpu(Thread):
             "sized:",
             f"  %size = phi i64 [ {size}, %entry ], [ %fewer, %counted ]",
         ]
-        if self.by_warps:  # the lanes that the launch has: what is left of the last warp when it has no full one
-            self.declarations[VOTE.format("ballot")] = f"declare i32 @{VOTE.format('ballot')}(i32, i1)"
-            head += ["  %inside = icmp slt i64 %start, %size",
-                     f"  %members = call i32 @{VOTE.format('ballot')}(i32 -1, i1 %inside)"]  # fmt: skip
+        if self.by_warps:
+            head += self.members()
         if not self.options.grid_stride:
             return [*head, "  %some = icmp slt i64 %start, %size", "  br i1 %some, label %thread, label %done",
                     "thread:", "  %i = add i64 %start, 0"], [
@@ -211,6 +208,19 @@ class Gpu(Thread):
                 "  %more = icmp slt i64 %i.next, %size",
                 f"  br i1 %more, label %thread, label %done, !llvm.loop {self.thread_loop}",
                 "done:", "  ret void", "}"]  # fmt: skip
+
+    def launch_registers(self) -> None:
+        """Where the thread stands, and the sizes of its block and (for strides) of the grid."""
+        for name in ("tid", "ctaid", "ntid", *(["nctaid"] if self.options.grid_stride else [])):
+            self.declarations[_register(name)] = f"declare i32 @{_register(name)}()"
+            self.entry += [f"  %{name}.32 = call range(i32 0, -2147483648) i32 @{_register(name)}()",
+                           f"  %{name} = zext nneg i32 %{name}.32 to i64"]  # fmt: skip
+
+    def members(self) -> list[str]:
+        """A bit for each lane that the launch has: what is left of the last warp when it has no full one."""
+        self.declarations[VOTE.format("ballot")] = f"declare i32 @{VOTE.format('ballot')}(i32, i1)"
+        return ["  %inside = icmp slt i64 %start, %size",
+                f"  %members = call i32 @{VOTE.format('ballot')}(i32 -1, i1 %inside)"]  # fmt: skip
 
     def parameter(self, offset: int, memory: str, t: Type) -> str:
         """Loads a slot; pointers are those of device memory."""
@@ -339,18 +349,18 @@ class Gpu(Thread):
         whole = own if lt == f"i{bits}" else self.value(f"bitcast {lt} {own} to i{bits}")
         if bits <= 32:
             word = whole if bits == 32 else self.value(f"zext i{bits} {whole} to i32")
-            other = self.moved(mode, word, by)
+            other = self.moved(mode, word, by, source)
             other = other if bits == 32 else self.value(f"trunc i32 {other} to i{bits}")
         else:
             low, high = self.value(f"trunc i64 {whole} to i32"), self.value(f"lshr i64 {whole}, 32")
-            moved = [self.moved(mode, w, by) for w in (low, self.value(f"trunc i64 {high} to i32"))]
+            moved = [self.moved(mode, w, by, source) for w in (low, self.value(f"trunc i64 {high} to i32"))]
             wide = [self.value(f"zext i32 {w} to i64") for w in moved]
             other = self.value(f"or i64 {wide[0]}, {self.value(f'shl i64 {wide[1]}, 32')}")
         other = other if lt == f"i{bits}" else self.value(f"bitcast i{bits} {other} to {lt}")
         self.names[op] = self.value(f"select i1 {there}, {lt} {other}, {lt} {own}")
 
-    def moved(self, mode: str, word: str, by: str) -> str:
-        """32 bits of the lane asked for."""
+    def moved(self, mode: str, word: str, by: str, source: str) -> str:
+        """32 bits of the lane asked for, by the step to it; `source` is the lane itself."""
         name = {"idx": "idx", "down": "down", "up": "up", "xor": "bfly"}[mode]
         last = 0 if mode == "up" else WARP - 1
         return self.intrinsic(f"llvm.nvvm.shfl.sync.{name}.i32", "i32", "i32 %members", f"i32 {word}", f"i32 {by}",

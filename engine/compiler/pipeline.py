@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.compiler.cache import KernelCache, digest
+from engine.compiler.emit_amd import emit_amd
 from engine.compiler.emit_blocks import emit_blocks, works_in_blocks
 from engine.compiler.emit_lanes import emit_lanes
 from engine.compiler.emit_ptx import GpuOptions, emit_ptx, entry_name
@@ -34,6 +35,7 @@ from engine.compiler.printer import print_function
 from engine.compiler.scalarize import scalarize
 from engine.compiler.shape import Decision, choose
 from engine.compiler.simplify import simplify
+from engine.compiler.target_amd import AmdTarget
 from engine.compiler.target_host import HostTarget, host_target
 from engine.compiler.target_ptx import PtxTarget, ptx_target
 from engine.compiler.types import SCALARS, LocalArray, pointer
@@ -43,7 +45,7 @@ from engine.errors import CompileError, ConfigError
 
 MAX_STACK = 4 << 20  # bytes of local arrays and tiles; a thread has a stack of 8 MiB unless someone asks for less
 
-Target = HostTarget | PtxTarget
+Target = HostTarget | PtxTarget | AmdTarget  # that of AMD for `build` only
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,8 @@ class Stages(Mapping[str, Any]):
         """The LLVM text for a target."""
         if isinstance(target, PtxTarget):
             return emit_ptx(self.plain, entry_name(self._name), self._options.gpu)
+        if isinstance(target, AmdTarget):
+            return emit_amd(self.plain, entry_name(self._name), self._options.gpu, target.architecture)
         if self.decision.shape == "lanes":
             return emit_lanes(self.plain, symbol_of(self._name), self.decision.width, target.gathers)
         made = emit_blocks if works_in_blocks(self.plain) else emit

@@ -25,7 +25,7 @@ UNREACHED = "arguments that fit their parameters"
 # messages about graphics processors, which their own tests make: file, and its tests
 ELSEWHERE = {
     "context/device_cpu.py": "emulator/test_edited_ptx.py", "compiler/build.py": "gpu/test_build.py",
-    "compiler/emit_ptx.py": "gpu/test_ptx.py",
+    "compiler/emit_ptx.py": "gpu/test_ptx.py", "compiler/emit_amd.py": "gpu/test_amd.py",
     "compiler/frontend/blocks.py": "gpu/test_blocks.py", "context/device_cuda.py": "emulator/test_driver.py",
     "context/foreign_ptx.py": "gpu/test_build.py",
 }  # fmt: skip
