@@ -94,7 +94,8 @@ solvers: Registry[Any] = Registry("solvers", "solver classes, by the name that `
 importers: Registry[Any] = Registry("importers", "functions that read a scene file, by file name extension ('.usda')")
 devices: Registry[Any] = Registry("devices", "device classes, by the part of a device name before the colon ('cuda')")
 ir_passes: Registry[Any] = Registry("ir_passes", "functions over the IR of a kernel")
-front_ends: Registry[Any] = Registry("front_ends", "functions that make HIR from another source language")
+front_ends: Registry[Any] = Registry("front_ends", "functions that make HIR from a source, for `@kernel(front_end=)`")
+front_ends.provide("python", "engine.compiler.frontend:lower_function")
 shapes: Registry[Any] = Registry("shapes", "collision shapes beyond the built-in ones")
 
 

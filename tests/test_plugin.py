@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import Error, PluginError
-from engine.plugin import NativePlugin, Registry
+import engine
+from engine.compiler import types
+from engine.compiler.ir import Function, Op
+from engine.errors import CompileError, Error, PluginError
+from engine.plugin import NativePlugin, Registry, front_ends
 
 WIND = """
 #include <stdlib.h>
@@ -138,10 +141,63 @@ def test_libraries_that_are_no_plugins_are_refused(tmp_path):
         NativePlugin(build(tmp_path, WIND.replace("ABI", "99"), "future"))
 
 
-def test_the_pass_of_the_page_runs(tmp_path):
+def page_example(mark):
     text = (Path(__file__).parents[1] / "docs/plugins.md").read_text()
     (example,) = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-                  if "register_ir_pass" in block]  # fmt: skip
+                  if mark in block]  # fmt: skip
+    return example
+
+
+def test_the_pass_of_the_page_runs(tmp_path):
+    example = page_example("register_ir_pass")
     path = tmp_path / "page.py"
     path.write_text(example)
     exec(compile(example, str(path), "exec"), {"__name__": "page"})
+
+
+def test_the_front_end_of_the_page_runs(tmp_path):
+    """Its kernel has the bits of Python's on both devices, and a gradient."""
+    example = page_example("front_ends.register")
+    path = tmp_path / "page.py"
+    path.write_text(example)
+    names = {"__name__": "page"}
+    exec(compile(example, str(path), "exec"), names)
+    saxpy = names["saxpy"]
+    for device in ("cpu", "emu"):
+        x, y = (engine.array([1.5, 2.5], device=device, requires_grad=True) for _ in range(2))
+        with engine.Tape() as tape:
+            engine.launch(saxpy, dim=2, inputs=[x, y, 0.5], device=device)
+        assert y.numpy().tolist() == [2.25, 3.75]
+        tape.backward(grads={y: engine.ones(2, device=device)})
+        assert x.grad.numpy().tolist() == [0.5, 0.5]
+    assert not engine.debug.audit(saxpy).unproved and engine.debug.audit(saxpy).refuted, "it has no guard"
+
+
+def test_front_ends_are_looked_at_by_the_verifier():
+    assert "python" in front_ends
+
+    def kernel_of(maker, name):
+        front_ends.register(name, maker)
+
+        @engine.kernel(front_end=name)
+        def made(x: engine.array(dtype=float)):
+            pass
+
+        return made
+
+    def wrong(func, kinds, is_kernel):
+        fn = Function(func.name, [], is_kernel=is_kernel)
+        fn.body.append(Op("store", types.void, (fn.body.append(Op("const", types.int32, (), {"value": 1})),)))
+        return fn
+
+    with pytest.raises(CompileError, match="the front end 'nothing' gave NoneType, not a Function"):
+        kernel_of(lambda func, kinds, is_kernel: None, "nothing").preload()
+    with pytest.raises(CompileError, match="the front end 'wrong' made wrong code"):
+        kernel_of(wrong, "wrong").preload()
+
+    @engine.kernel(front_end="absent")
+    def nobody(x: engine.array(dtype=float)):
+        pass
+
+    with pytest.raises(PluginError, match="'absent': is not known"):
+        nobody.preload()

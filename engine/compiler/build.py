@@ -57,8 +57,8 @@ def build(kernels: Any, target: str | Sequence[str] = "ptx", folder: Any = ".", 
 
     kernels: a kernel, a sequence of them, or a module, by itself or by its name, for all of its kernels. Of a generic
     kernel its overloads are compiled. target: "cpu" (object code for this processor), "sm_75" … "sm_120", "ptx" (the
-    architecture of `config.ptx_arch`), "gfx906" … "gfx1201" (code objects for AMD GPUs, to be linked by `ld.lld -shared`),
-    "amdgcn" (gfx90a), or several of these. ptx_version: as "7.8", else the lowest. dense: the code
+    architecture of `config.ptx_arch`), "gfx906" … "gfx1201" (code objects for AMD GPUs, to be linked by `ld.lld
+    -shared`), "amdgcn" (gfx90a), or several of these. ptx_version: as "7.8", else the lowest. dense: the code
     is for arrays without gaps along their last dimension only. options: launch_bounds, max_registers, grid_stride and
     lineinfo, in place of the kernel's own.
 

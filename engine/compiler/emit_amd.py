@@ -77,8 +77,9 @@ class Amd(Gpu):
         self.declarations["dispatch"] = "declare ptr addrspace(4) @llvm.amdgcn.dispatch.ptr()"
         self.entry.append("  %packet = call ptr addrspace(4) @llvm.amdgcn.dispatch.ptr()")
         for name, (at, t) in _PACKET.items():
-            self.entry += [f"  %{name}.at = getelementptr i8, ptr addrspace(4) %packet, i64 {at}",
-                           f"  %{name}.raw = load {t}, ptr addrspace(4) %{name}.at, align {2 if t == 'i16' else 4}"]  # fmt: skip
+            self.entry.append(f"  %{name}.at = getelementptr i8, ptr addrspace(4) %packet, i64 {at}")
+            align = 2 if t == "i16" else 4
+            self.entry.append(f"  %{name}.raw = load {t}, ptr addrspace(4) %{name}.at, align {align}")
         self.entry += ["  %ntid.32 = zext i16 %ntid.raw to i32", "  %nctaid.32 = udiv i32 %grid.raw, %ntid.32"]
         for name in ("tid", "ctaid", "ntid", "nctaid"):
             self.entry.append(f"  %{name} = zext nneg i32 %{name}.32 to i64")
@@ -119,9 +120,10 @@ class Amd(Gpu):
         self.names[op] = word if test is None else self.value(f"icmp {test} i32 {word}, 0")
 
     def moved(self, mode: str, word: str, by: str, source: str) -> str:
-        """32 bits of the lane asked for, through the crossbar of the shared memory: it counts bytes of the wavefront."""
+        """32 bits of the lane asked for; the instruction counts bytes of the wavefront's register."""
         lane = self.value(f"add i32 {self.value(f'and i32 {source}, {WARP - 1}')}, %half")
-        return self.intrinsic("llvm.amdgcn.ds.bpermute", "i32", f"i32 {self.value(f'shl i32 {lane}, 2')}", f"i32 {word}")
+        at = self.value(f"shl i32 {lane}, 2")
+        return self.intrinsic("llvm.amdgcn.ds.bpermute", "i32", f"i32 {at}", f"i32 {word}")
 
 
 Amd.structure = {**Gpu.structure, "barrier": Amd.barrier, "vote": Amd.vote}

@@ -21,8 +21,9 @@ from engine.compiler.modules import Module, get_module
 from engine.compiler.pipeline import Options, Stages, compile_kernel, load_kernel, watched
 from engine.compiler.recall import note_key, recall, remember
 from engine.compiler.shape import SHAPES
+from engine.compiler.verify import verify
 from engine.config import config
-from engine.errors import CompileError
+from engine.errors import CompileError, InternalError
 
 if TYPE_CHECKING:
     from engine.compiler.pipeline import Compiled
@@ -38,7 +39,7 @@ class Kernel:
     def __init__(self, func: Callable[..., Any], key: str | None = None, module: Any = None,
                  options: dict[str, Any] | None = None, shape: str = "auto",
                  fixed: Sequence[types.Type] | None = None,
-                 code_transformers: Sequence[ast.NodeTransformer] = ()):  # fmt: skip
+                 code_transformers: Sequence[ast.NodeTransformer] = (), front_end: str = "python"):  # fmt: skip
         functools.update_wrapper(self, func)
         self.fn = func
         self.func = Func(func)
@@ -47,6 +48,7 @@ class Kernel:
         self.module = module if isinstance(module, Module) else get_module(_module_name(func, module))
         self.options = dict(options or {})
         self.shape = shape
+        self.front_end = front_end
         self.fixed = fixed
         self.overloads: dict[tuple[types.Type, ...], Kernel] = {}
         self.instances: dict[Any, Compiled] = {}
@@ -101,7 +103,8 @@ class Kernel:
         """The kernel with these parameter types, made once."""
         key = tuple(arg_types)
         if key not in self.overloads:
-            self.overloads[key] = Kernel(self.fn, self.key, self.module, self.options, self.shape, key)
+            self.overloads[key] = Kernel(self.fn, self.key, self.module, self.options, self.shape, key,
+                                         front_end=self.front_end)  # fmt: skip
         return self.overloads[key]
 
     def preload(self) -> None:
@@ -124,9 +127,25 @@ class Kernel:
     def lower(self, arg_types: Sequence[types.Type]) -> Function:
         """The HIR of the kernel for these argument types. Errors carry no frames of the compiler."""
         try:
+            if self.front_end != "python":
+                return self._lowered_elsewhere(list(arg_types))
             return lower_function(self.func, list(arg_types), is_kernel=True)
         except CompileError as error:
             raise error.with_traceback(None) from None
+
+    def _lowered_elsewhere(self, arg_types: list[types.Type]) -> Function:
+        """The HIR that a plugin's front end makes; nobody else has looked at it, so it is verified here."""
+        from engine.plugin import front_ends  # looks for installed packages, which takes time to import
+
+        place: dict[str, Any] = {"filename": self.func.source.filename, "lineno": self.func.source.first_line}
+        made = front_ends.get(self.front_end)(self.func, arg_types, is_kernel=True)
+        if not isinstance(made, Function):
+            raise CompileError(f"the front end '{self.front_end}' gave {type(made).__name__}, not a Function", **place)
+        try:
+            verify(made, "hir")
+        except InternalError as error:
+            raise CompileError(f"the front end '{self.front_end}' made wrong code: {error}", **place) from None
+        return made
 
     def compile(self, arg_types: tuple[types.Type, ...], target: Any, dense: tuple[int, ...] = (),
                 shape: str = "") -> Compiled:  # fmt: skip
@@ -147,7 +166,7 @@ class Kernel:
 
     def _recalled(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled | None:
         """The machine code of an earlier run, if all that it was made from is unchanged."""
-        if self.func.source.transformers:  # what they do cannot be told
+        if self.func.source.transformers or self.front_end != "python":  # what they do cannot be told
             return None
         key = recall(self._note(arg_types, target, options))
         return load_kernel(lambda: self.lower(arg_types), self.name, key, target, options) if key else None
@@ -158,7 +177,7 @@ class Kernel:
         front_end = time.perf_counter() - start
         made = compile_kernel(hir, target, options)
         made.times = {"front end": front_end, **made.times}
-        if not self.func.source.transformers:
+        if not self.func.source.transformers and self.front_end == "python":
             remember(self._note(arg_types, target, options), hir, made.key)
         return made
 
@@ -194,7 +213,7 @@ class Kernel:
         The text is an edited `code`: it has the same entry, and arguments must be of the types that it was made for.
         A launch raises LaunchError where its entry does not take the arguments, and on the cpu.
         """
-        made = Kernel(self.fn, self.key, self.module, self.options, self.shape, self.fixed)
+        made = Kernel(self.fn, self.key, self.module, self.options, self.shape, self.fixed, front_end=self.front_end)
         made.edited_ptx = text
         return made
 
@@ -217,10 +236,11 @@ OPTIONS = ("enable_backward", "fast_math", "mode", "max_unroll", "block_dim", "l
 @typing.overload
 def kernel(fn: Callable[..., Any]) -> Kernel: ...
 @typing.overload
-def kernel(*, shape: str = "auto", module: Any = None, module_options: Any = None,
+def kernel(*, shape: str = "auto", module: Any = None, module_options: Any = None, front_end: str = "python",
            **options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...  # fmt: skip
 def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: str | None = None, module: Any = None,
-           module_options: dict[str, Any] | None = None, **options: Any) -> Any:  # fmt: skip
+           module_options: dict[str, Any] | None = None, front_end: str = "python",
+           **options: Any) -> Any:  # fmt: skip
     """Decorator: makes a Python function launchable over a grid of threads.
 
     Every parameter needs a type annotation; `Any` takes the type of the argument. shape: the form of CPU code,
@@ -228,7 +248,7 @@ def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: s
     faster) or "timed" (what turns out to be faster in the first launches); results do not depend on it. module: a name
     under which it is loaded and listed. Of Warp's options, which all are accepted (`OPTIONS`), launch_bounds=threads or
     (threads, blocks of an SM), grid_stride and lineinfo count on a GPU, and so does max_registers. Raises TypeError for
-    an option that does not exist.
+    an option that does not exist. front_end: what reads the source, by its name in `engine.plugin.front_ends`.
     """
     if shape not in SHAPES:
         raise ValueError(f"shape must be one of {', '.join(map(repr, SHAPES))}, got {shape!r}")
@@ -238,7 +258,7 @@ def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: s
     chosen = {**(module_options or {}), **options}
 
     def make(f: Callable[..., Any]) -> Kernel:
-        made = Kernel(f, name, module, chosen, shape)
+        made = Kernel(f, name, module, chosen, shape, front_end=front_end)
         made.module.kernels[made.key] = made
         return made
 

@@ -389,14 +389,15 @@ def _link(
 
 
 def _loaded(made: Compiled, image: bytes, target: Target) -> Compiled:
-    """The code made ready to run on the host; PTX is kept as it is."""
-    if isinstance(target, PtxTarget):
-        made.image = image
-        made.stages._known["ptx"] = image.decode()
-    else:
+    """The code made ready to run on the host; that of GPUs is kept as it is."""
+    if isinstance(target, HostTarget):
         clock = time.perf_counter()
         (made.address,) = target.link(image, made.symbol)
         made.times["link"] = time.perf_counter() - clock
+        return made
+    made.image = image
+    if isinstance(target, PtxTarget):
+        made.stages._known["ptx"] = image.decode()
     return made
 
 

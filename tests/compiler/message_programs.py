@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 import engine
+from engine.compiler import types
+from engine.compiler.ir import Function, Op
 from engine.config import config
 from tests.compiler.message_cases import Bodies, Holder
 
@@ -308,6 +310,34 @@ def message_of_an_assert():
 
     with config.scope(checked=True):
         compiled(asserts)
+
+
+def read_by(name: str, front_end: Callable[..., Any]) -> None:
+    from engine.plugin import front_ends
+
+    if name not in front_ends:
+        front_ends.register(name, front_end)
+
+    @engine.kernel(front_end=name)
+    def reads(x: engine.array(dtype=float)):
+        pass
+
+    reads.preload()
+
+
+@raises("the front end 'gives nothing' gave NoneType, not a Function")
+def front_end_that_gives_nothing():
+    read_by("gives nothing", lambda func, kinds, is_kernel: None)
+
+
+@raises("the front end 'stores' made wrong code: ")
+def front_end_with_wrong_code():
+    def stores(func: Any, kinds: Any, is_kernel: bool) -> Function:
+        made = Function(func.name, [], is_kernel=is_kernel)
+        made.body.append(Op("store", types.void, (made.body.append(Op("const", types.int32, (), {"value": 1})),)))
+        return made
+
+    read_by("stores", stores)
 
 
 @raises("requires: 'halves' has no parameter 'nn'; did you mean 'n'?")

@@ -1,4 +1,4 @@
-"""Code objects for AMD GPUs: what a child process builds is read as ELF; what these GPUs lack is refused before LLVM."""
+"""Code objects for AMD GPUs: what a child process builds is read as ELF; what these GPUs lack is refused."""
 
 import json
 import struct
