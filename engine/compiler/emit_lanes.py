@@ -5,6 +5,9 @@
             for i in steps of W while a whole vector fits:     the kernel's body for threads i … i + W - 1
             the threads left over:                             the thread shape's code, a second function
 
+Kernels that mostly access memory at indices of their own have no second function, which would take a third of the time
+to compile: all their vectors run under a mask, that of the last one with fewer lanes. It costs other accesses more.
+
 Uniform values stay scalars, affine ones are the scalar of lane 0 (`uniform` says which are which), all others are
 vectors `<W x T>`. Where control flow may differ between lanes, a mask `<W x i1>` says which lanes run
 (`emit_lanes_control`); memory is accessed in the widest form that the address allows (`emit_lanes_memory`). What a lane
@@ -16,6 +19,7 @@ that, the thread shape runs it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +33,7 @@ from engine.compiler.ir import Function, Op, Region
 from engine.compiler.types import Pointer, Scalar, Type, int32, int64
 from engine.compiler.uniform import VARYING, Uniformity
 
+ALONE, OWN = 64, 0.33  # operations, and share of accesses at own indices, above which kernels are compiled once
 _DIVISIONS = frozenset({"div", "floordiv", "mod"})
 
 
@@ -65,6 +70,8 @@ class Lanes(Thread):
     # the module
 
     def module(self, symbol: str) -> str:
+        if self.is_alone:
+            return super().module(symbol)
         rest = Thread(self.fn)
         lines = rest.function(f"{symbol}_rest", "internal ")
         self.metadata, self.declarations, self.scopes = rest.metadata, rest.declarations, rest.scopes
@@ -73,6 +80,8 @@ class Lanes(Thread):
         return "\n".join([*lines, *self.declarations.values(), *self.metadata, ""])
 
     def function(self, symbol: str, linkage: str = "") -> list[str]:
+        if self.is_alone:
+            return self.alone(symbol)
         self.parameters()
         ndim = max((op.attrs["ndim"] for op in self.analysis.order if op.kind == "tid"), default=1)
         row, self.lines = self.row(ndim), []
@@ -108,6 +117,48 @@ class Lanes(Thread):
             "threads:",
             f"  call void @{symbol}_rest(ptr %params, i64 %begin, i64 %end)",
             "  br label %done",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+
+    @functools.cached_property
+    def is_alone(self) -> bool:
+        """Whether the vector code runs the threads left over, too."""
+        order = self.analysis.order
+        accesses = [self.analysis.lane_bytes(op) for op in order if op.kind in ("load", "store")]
+        one = all(op.attrs["ndim"] == 1 for op in order if op.kind == "tid")
+        whole = not one or any("dense" in p.attrs for p in self.fn.params)  # launches may be left to the threads' code
+        return not whole and len(order) > ALONE and accesses.count(None) > OWN * len(accesses)
+
+    def alone(self, symbol: str) -> list[str]:
+        """The range function of a kernel without a second function."""
+        w = self.width
+        self.parameters()
+        self.alias_scopes()
+        self.thread_indices()
+        left = self.value("sub i64 %end, %i")
+        some = self.intrinsic("llvm.smin.i64", "i64", f"i64 {left}", f"i64 {w}")
+        numbers = ", ".join(f"i32 {lane}" for lane in range(w))
+        count = self.splat("i32", self.value(f"trunc i64 {some} to i32"))
+        self.mask = self.value(f"icmp ult <{w} x i32> <{numbers}>, {count}")
+        self.region(self.fn.body)
+        if self.scratch_bytes:
+            self.entry.append(f"  %scratch = alloca [{self.scratch_bytes} x i8], align 64")
+        return [
+            f"define void @{symbol}(ptr noalias readonly %params, i64 %begin, i64 %end) nounwind {{",
+            "entry:",
+            *self.entry,
+            "  %any = icmp slt i64 %begin, %end",
+            "  br i1 %any, label %vector, label %done",
+            "vector:",
+            "  %i = phi i64 [ %begin, %entry ], [ %i.next, %next ]",
+            *self.lines,
+            "  br label %next",
+            "next:",
+            f"  %i.next = add nsw i64 %i, {w}",
+            "  %more = icmp slt i64 %i.next, %end",
+            f"  br i1 %more, label %vector, label %done, !llvm.loop {self.thread_loop}",
             "done:",
             "  ret void",
             "}",

@@ -197,6 +197,9 @@ class HostTarget:
         enabled = self.features.split(",")
         self.lanes = 16 if "+avx512f" in enabled else 8 if "+avx2" in enabled else 4  # of 32 bits
         self.gathers = "+avx512f" in enabled  # AVX2's gather instruction is no faster than loads one by one
+        # In LLVM's table for Zen a scheduler is on whose time grows with the square of the accesses in a block; the
+        # processors reorder by themselves. All other tables have it off, and Haswell's is right about the rest.
+        self.tune = "haswell" if self.cpu.startswith("znver") else ""
         self.key = digest(self.triple, self.cpu, self.features, llvmlite.__version__, version)
         self._threads = threading.local()
         self._numbers = itertools.count()
@@ -238,6 +241,8 @@ class HostTarget:
 
     def parsed(self, text: str, opt_level: int) -> tuple[Any, Any]:
         """The LLVM module parsed and verified as it is, and the machine to emit it with."""
+        if self.tune:
+            text = text.replace(") nounwind", f') nounwind "tune-cpu"="{self.tune}"')
         module = llvm.parse_assembly(text, context=llvm.create_context())
         module.verify()
         return module, self.machine(opt_level)
