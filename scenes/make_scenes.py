@@ -287,28 +287,59 @@ def ragdoll() -> None:
 def dam_break() -> None:
     """A column of 4608 particles of water falls against the other end of its tank; a ball of stone is in its way."""
     scene = Scene("dam_break", "A column of water collapses in a tank.")
+    _water(scene, 0.0125, tank=(1.6, 0.4, 1.2), fill=(0.4, 0.4, 0.45), viscosity=1e-4)
+    stone = scene.material("Stone", (0.6, 0.58, 0.55), friction=0.7)
+    scene.collider(scene.ball("/World/Stone", 0.12, scene.point(1.0, 0.2, 0.0)), stone)
+    scene.camera((0.8, -2.6, 1.2), (0.8, 0.2, 0.4))
+    scene.save()
+
+
+def floating() -> None:
+    """A cube half as dense as the water that it falls into: it swims on one edge, half of it under water."""
+    scene = Scene("floating", "A wooden cube falls into a tank of water and swims.", frames=300)
+    _water(scene, 0.02, tank=(0.8, 0.8, 0.9), fill=(0.8, 0.8, 0.4), viscosity=1e-4)
+    wood = scene.material("Wood", WARM, friction=0.4, density=500.0)
+    scene.body(scene.box("/World/Cube", (0.2, 0.2, 0.2), scene.point(0.4, 0.4, 0.55), turn=8.0), wood)
+    scene.camera((0.4, -2.0, 1.1), (0.4, 0.4, 0.35))
+    scene.save()
+
+
+def fluid_rigid() -> None:
+    """100 000 particles of water run into 500 boxes, some lighter than it."""
+    scene = Scene("fluid_rigid", "A wave takes 500 boxes with it.", frames=1000)
+    _water(scene, 0.02, tank=(4.0, 1.6, 2.4), fill=(2.0, 1.6, 2.0), viscosity=1e-4)
+    for side, x, y in (("Left", -0.2, 0.8), ("Right", 4.2, 0.8), ("Front", 2.0, -0.2), ("Back", 2.0, 1.8)):
+        size = (0.4, 2.4, 2.4) if y == 0.8 else (4.8, 0.4, 2.4)
+        wall = scene.collider(scene.box(f"/World/{side}", size, scene.point(x, y, 1.2)), scene.ground)
+        wall.CreatePurposeAttr(UsdGeom.Tokens.guide)  # the tank is of glass
+    woods = [scene.material(f"Box{i}", COLOURS[i], 0.5, density=200.0 + 300.0 * i) for i in range(5)]
+    for i in range(500):
+        at = scene.point(2.3 + 0.18 * (i % 9), 0.15 + 0.185 * (i // 9 % 8), 0.12 + 0.18 * (i // 72))
+        scene.body(scene.box(f"/World/Box{i}", (0.12, 0.12, 0.12), at, turn=7.0 * (i % 5)), woods[i % 5])
+    scene.camera((2.0, -5.5, 2.6), (2.0, 0.8, 0.8))
+    scene.save()
+
+
+def _water(scene: Scene, radius: float, tank: Any, fill: Any, viscosity: float) -> None:
+    """A tank from the origin to `tank`, and a fluid in it up to `fill`."""
     physics = scene.stage.GetPrimAtPath("/World/PhysicsScene")
-    for side, corner in (("lower", (0, 0, 0)), ("upper", (1.6, 0.4, 1.2))):
+    for side, corner in (("lower", (0, 0, 0)), ("upper", tank)):
         physics.CreateAttribute(f"weft:domain:{side}", Sdf.ValueTypeNames.Float3, custom=True).Set(Gf.Vec3f(*corner))
     water = UsdGeom.Points.Define(scene.stage, "/World/Water")
-    radius, lower, upper = 0.0125, (0, 0, 0), (0.4, 0.4, 0.45)
+    lower, upper = Gf.Vec3f(0.0), Gf.Vec3f(*fill)
     prim, kinds = water.GetPrim(), Sdf.ValueTypeNames
     for name, kind, value in (
         ("radius", kinds.Float, radius),
         ("density", kinds.Float, 1000.0),
-        ("viscosity", kinds.Float, 1e-4),
-        ("blocks", kinds.Float3Array, [Gf.Vec3f(*lower), Gf.Vec3f(*upper)]),
+        ("viscosity", kinds.Float, viscosity),
+        ("blocks", kinds.Float3Array, [lower, upper]),
     ):
         prim.CreateAttribute(f"weft:fluid:{name}", kind, custom=True).Set(value)
     water.CreatePointsAttr([])
     water.CreateWidthsAttr([2 * radius])
     water.SetWidthsInterpolation("constant")
-    water.CreateExtentAttr([Gf.Vec3f(*lower), Gf.Vec3f(*upper)])
+    water.CreateExtentAttr([lower, upper])
     water.CreateDisplayColorAttr([Gf.Vec3f(*BLUE)])
-    stone = scene.material("Stone", (0.6, 0.58, 0.55), friction=0.7)
-    scene.collider(scene.ball("/World/Stone", 0.12, scene.point(1.0, 0.2, 0.0)), stone)
-    scene.camera((0.8, -2.6, 1.2), (0.8, 0.2, 0.4))
-    scene.save()
 
 
 def _limb(scene: Scene, path: str, limb: Any, sign: int, lift: float, material: UsdShade.Material) -> UsdGeom.Capsule:
@@ -331,6 +362,6 @@ def _ball_joint(scene: Scene, path: str, a: Any, b: Any, place: Any, sign: int, 
 
 
 if __name__ == "__main__":
-    for make in (pyramid, dominoes, bridge, ragdoll, dam_break):
+    for make in (pyramid, dominoes, bridge, ragdoll, dam_break, floating, fluid_rigid):
         make()
         print(f"made {make.__name__}.usda")

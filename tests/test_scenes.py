@@ -14,7 +14,7 @@ from engine.geom.pose import pose_point, quat_to_matrix
 from engine.sim.load import load, read_scene
 
 SCENES = Path(__file__).parents[1] / "scenes"
-NAMES = ("pyramid", "dominoes", "bridge", "ragdoll", "dam_break")
+NAMES = ("pyramid", "dominoes", "bridge", "ragdoll", "dam_break", "floating", "fluid_rigid")
 
 
 def simulate(name: str, frames: int) -> Any:
@@ -105,3 +105,14 @@ def test_dam_break_reaches_the_other_end_and_nothing_escapes() -> None:
     q = sim.state.particle_q.numpy()
     assert q[:, 0].max() > 1.4 and (q >= 0.0).all() and (q <= np.float32([1.6, 0.4, 1.2])).all()
     assert np.linalg.norm(q - (1.0, 0.2, 0.0), axis=1).min() > 0.12 - 0.0125
+
+
+def test_cube_of_half_the_density_swims() -> None:
+    sim = load(SCENES / "floating.usda", device="cpu")
+    for _ in range(60):
+        sim.step()
+    q, x = sim.state.body_q.numpy()[0], sim.state.particle_q.numpy()
+    surface = np.percentile(x[:, 2], 95)
+    assert abs(q[2] - surface) < 0.05 and sim.stats.fluid.unsolved == 0
+    local = (x - q[:3]) @ quat_to_matrix(q[3:].astype(float))
+    assert np.abs(local).max(axis=1).min() > 0.1  # no particle in the cube

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.errors import SceneError
 from engine.geom.inertia import inertia_problem, symmetric
 from engine.geom.pose import Floats, as_pose, as_vector, pose_multiply, quat_to_matrix
 from engine.sim.builder_finalize import pack
@@ -81,8 +82,10 @@ class ModelBuilder(ShapeMethods, JointMethods, ParticleMethods):
         """Everything of another builder, moved by `xform`, as one new world; returns the world's index.
 
         Things of different worlds never collide. Shapes of body −1 in `other` belong to that world only. Gravity and
-        up axis of `other` are ignored.
+        up axis of `other` are ignored. Raises SceneError if `other` has particles: fluids belong to no world.
         """
+        if other.particles:
+            raise SceneError(self.source, "model", "particles cannot be copied into a world; add them to this builder")
         with self._errors_of("model", "xform"):
             pose = as_pose(xform)
         world = self._new_world()

@@ -35,7 +35,7 @@ class BuilderCore:
         self.shapes: list[ShapeRecord] = []
         self.joints: list[JointRecord] = []
         self.fluids: list[Any] = []  # builder_particles.FluidRecord
-        self.particles: list[tuple[Floats, Floats, int]] = []  # positions, velocities, fluid
+        self.particles: list[tuple[Floats, Floats, int, bool]] = []  # positions, velocities, fluid, fill
         self.particle_radius = 0.025  # m
         self.domain: tuple[Floats, Floats, bool] | None = None  # lower, upper, whether it has walls
         self.filter_pairs: set[tuple[int, int]] = set()

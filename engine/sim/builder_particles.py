@@ -9,14 +9,17 @@ import numpy as np
 
 from engine.errors import SceneError
 from engine.geom.pose import Floats, as_pose, as_vector, pose_multiply, quat_to_matrix
-from engine.geom.shapes import ShapeType
+from engine.geom.shape_distance import signed_distance
+from engine.geom.shapes import ShapeType, bounding_radius
 from engine.sim import boundary_samples as samples
 from engine.sim.builder_core import BuilderCore
+from engine.sim.builder_records import ShapeRecord
 from engine.state.schema import UNLIMITED, WORLD_BODY
 
 ZERO = np.zeros(3)
 FAR = np.full(3, UNLIMITED)
 MOST_PARTICLES = 1 << 27
+CLEAR = 0.8  # radii that a particle which fills a box keeps from solids
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,13 @@ class ParticleMethods(BuilderCore):
         self.fluids.append(FluidRecord(name, *(float(x) for x in numbers)))
         return len(self.fluids) - 1
 
-    def add_particles(self, positions: Any, velocities: Any = None, fluid: int = 0) -> int:
+    def add_particles(
+        self, positions: Any, velocities: Any = None, fluid: int = 0, *, fill: bool = False
+    ) -> int:
         """Particles of a fluid at `positions` (n, 3), world, with `velocities` (n, 3) or one for all.
 
-        Returns the index of the first.
+        Returns the index of the first. `finalize` refuses particles inside solids, but with `fill` leaves those out
+        that have no room there; the ones after them then move up.
         Raises SceneError naming the fluid and the particle for numbers that are not finite.
         """
         with self._errors_of("particles", "fluid"):
@@ -86,7 +92,7 @@ class ParticleMethods(BuilderCore):
         first = self.particle_count
         if first + len(q) > MOST_PARTICLES:
             raise SceneError(self.source, "particles", f"more than {MOST_PARTICLES} particles")
-        self.particles.append((q, np.array(qd), int(fluid)))
+        self.particles.append((q, np.array(qd), int(fluid), bool(fill)))
         return first
 
     def add_fluid_block(
@@ -101,7 +107,8 @@ class ParticleMethods(BuilderCore):
         wall_viscosity: float = 0.0,
         label: str | None = None,
     ) -> int:
-        """A box full of fluid (world, m): particles 2 radii apart, the first one radius from the faces.
+        """A box full of fluid (world, m): particles 2 radii apart, the first one radius from the faces; where solids
+        are, there is none (`fill` of `add_particles`).
 
         fluid: an index that `add_fluid` gave; None makes a new one of density, viscosity and label. Returns the index
         of the first particle. Raises SceneError for a box without room for a particle.
@@ -117,16 +124,22 @@ class ParticleMethods(BuilderCore):
                 raise ValueError(f"would hold {count.prod():.3g} particles, more than {MOST_PARTICLES}")
             axes = [low[a] + self.particle_radius + spacing * np.arange(int(count[a])) for a in range(3)]
             lattice = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-        return self.add_particles(lattice, velocity, index)
+        return self.add_particles(lattice, velocity, index, fill=True)
 
     @property
     def particle_count(self) -> int:
-        return sum(len(q) for q, _, _ in self.particles)
+        return sum(len(q) for q, _, _, _ in self.particles)
 
 
 def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
     """The Model's fields about particles. Raises SceneError for particles outside the domain or inside solids."""
-    q = np.vstack([np.zeros((0, 3)), *(q for q, _, _ in builder.particles)])
+    sets = builder.particles
+    q = np.vstack([np.zeros((0, 3)), *(q for q, _, _, _ in sets)])
+    qd = np.vstack([np.zeros((0, 3)), *(qd for _, qd, _, _ in sets)])
+    fluid = np.concatenate([np.zeros(0, int), *(np.full(len(q), f) for q, _, f, _ in sets)])
+    fill = np.concatenate([np.zeros(0, bool), *(np.full(len(q), f) for q, _, _, f in sets)])
+    room = _with_room(builder, q, fill)
+    q, qd, fluid = q[room], qd[room], fluid[room]
     points, bodies, weights = _boundary(builder, q) if len(q) else (np.zeros((0, 3)), np.zeros(0, int), np.zeros(0))
     fluids = builder.fluids
     walls = builder.domain[:2] if builder.domain is not None and builder.domain[2] else (-FAR, FAR)
@@ -135,8 +148,8 @@ def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
         "domain_upper": [walls[1]],
         "particle_radius": [builder.particle_radius],
         "particle_q": q,
-        "particle_qd": np.vstack([np.zeros((0, 3)), *(qd for _, qd, _ in builder.particles)]),
-        "particle_fluid": np.concatenate([np.zeros(0, int), *(np.full(len(q), f) for q, _, f in builder.particles)]),
+        "particle_qd": qd,
+        "particle_fluid": fluid,
         "fluid_density": np.array([f.density for f in fluids]),
         "fluid_viscosity": np.array([f.viscosity for f in fluids]),
         "fluid_wall_viscosity": np.array([f.wall_viscosity for f in fluids]),
@@ -146,6 +159,26 @@ def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
     }
 
 
+def _with_room(builder: ParticleMethods, q: Floats, fill: np.ndarray) -> np.ndarray:
+    """(n,) bool: the particles that stay. Raises SceneError for the first inside a solid that does not just fill."""
+    stay = np.ones(len(q), bool)
+    clear = CLEAR * builder.particle_radius
+    along = np.argsort(q[:, 0], kind="stable")
+    x = q[along, 0]
+    for shape in solids(builder) if len(q) else ():
+        world = _world_pose(builder, shape)
+        reach = bounding_radius(shape.kind, shape.scale, shape.hull) + clear
+        near = along[np.searchsorted(x, world[0] - reach) : np.searchsorted(x, world[0] + reach, "right")]
+        near = np.sort(near[(np.abs(q[near] - world[:3]) <= reach).all(axis=1)])
+        if not len(near):
+            continue
+        local = (q[near] - world[:3]) @ quat_to_matrix(world[3:])
+        away = signed_distance(shape.kind, shape.scale, shape.hull, local)
+        _refuse(builder, q, near[~fill[near] & (away < 0.0)], f"inside the solid '{shape.label}'")
+        stay[near[fill[near] & (away < clear)]] = False
+    return stay
+
+
 def _boundary(builder: ParticleMethods, q: Floats) -> tuple[Floats, np.ndarray, Floats]:
     """(position in the body frame, body, volume) of the points of all solids, bodies in order, the world last."""
     radius = builder.particle_radius
@@ -153,48 +186,70 @@ def _boundary(builder: ParticleMethods, q: Floats) -> tuple[Floats, np.ndarray, 
     lower, upper = q.min(axis=0) - 4.0 * radius, q.max(axis=0) + 4.0 * radius
     if builder.domain is not None:
         lower, upper, walls = builder.domain
-        _refuse(builder, q, (q < lower) | (q > upper), "outside the domain")
+        _refuse(builder, q, np.flatnonzero(((q < lower) | (q > upper)).any(axis=1)), "outside the domain")
         if walls:
             deep = samples.DEPTH * radius
             layers[WORLD_BODY] = [samples.box_layer(lower - deep, upper + deep, 2.0 * radius)]
-    for shape in builder.shapes:
-        if not shape.options.collide or shape.options.sensor:
-            continue
-        of_body = builder.bodies[shape.body].pose if shape.body != WORLD_BODY else as_pose(None)
-        world = pose_multiply(of_body, shape.pose)
-        local = (q - world[:3]) @ quat_to_matrix(world[3:])
+    for shape in solids(builder):
         if shape.kind == ShapeType.PLANE:
-            inside: np.ndarray = local[:, 2] < 0.0
-            points = samples.plane_layer(world, lower, upper, radius)
-        elif shape.kind == ShapeType.BOX:
-            inside = np.asarray((np.abs(local) < shape.scale).all(axis=1))
-            points = _moved(samples.solid_box_layer(shape.scale, radius), shape.pose)
-        elif shape.kind == ShapeType.SPHERE:
-            inside = np.asarray(np.linalg.norm(local, axis=1) < shape.scale[0])
-            points = _moved(samples.sphere_layer(float(shape.scale[0]), radius), shape.pose)
+            points = samples.plane_layer(_world_pose(builder, shape), lower, upper, radius)
         else:
-            builder._warn_once("fluid shape", f"{shape.label}: fluids pass through shapes of type {shape.kind.name}")
-            continue
-        _refuse(builder, q, inside, f"inside the solid '{shape.label}'")
+            with builder._errors_of(shape.label):
+                points = _moved(_layer(shape, radius), shape.pose)
         if layers.get(WORLD_BODY) and shape.body == WORLD_BODY and builder.domain is not None:
             points = points[((points >= lower) & (points <= upper)).all(axis=1)]  # behind the walls nothing is felt
         layers.setdefault(shape.body, []).append(points)
     order = sorted(layers, key=lambda body: (body == WORLD_BODY, body))
     sets = [np.vstack(layers[body]) for body in order]
+    weights: dict[bytes, Floats] = {}  # of equal bodies once
+    for points in sets:
+        if points.tobytes() not in weights:
+            weights[points.tobytes()] = samples.volumes(points, radius)
     return (
         np.vstack([np.zeros((0, 3)), *sets]),
         np.concatenate([np.zeros(0, int), *(np.full(len(p), body) for body, p in zip(order, sets, strict=True))]),
-        np.concatenate([np.zeros(0), *(samples.volumes(p, radius) for p in sets if len(p))]),
+        np.concatenate([np.zeros(0), *(weights[p.tobytes()] for p in sets)]),
     )
+
+
+def solids(builder: ParticleMethods) -> list[ShapeRecord]:
+    """The shapes that fluids feel."""
+    return [s for s in builder.shapes if s.options.collide and not s.options.sensor]
+
+
+def _world_pose(builder: ParticleMethods, shape: ShapeRecord) -> Floats:
+    of_body = builder.bodies[shape.body].pose if shape.body != WORLD_BODY else as_pose(None)
+    return np.asarray(pose_multiply(of_body, shape.pose))
+
+
+def _layer(shape: ShapeRecord, radius: float) -> Floats:
+    """Points of a shape in its own frame."""
+    scale = shape.scale
+    match shape.kind:
+        case ShapeType.BOX:
+            return samples.solid_box_layer(scale, radius)
+        case ShapeType.SPHERE:
+            return samples.sphere_layer(float(scale[0]), radius)
+        case ShapeType.CYLINDER:
+            return samples.cylinder_layer(float(scale[0]), float(scale[1]), radius)
+        case ShapeType.CAPSULE:
+            return samples.capsule_layer(float(scale[0]), float(scale[1]), radius)
+        case ShapeType.CONE:
+            half = scale[[0, 0, 1]]
+        case ShapeType.ELLIPSOID:
+            half = scale
+        case _:
+            assert shape.hull is not None
+            half = np.abs(shape.hull.vertices).max(axis=0)
+    return samples.level_layer(lambda x: signed_distance(shape.kind, scale, shape.hull, x), half, radius)
 
 
 def _moved(points: Floats, pose: Floats) -> Floats:
     return points @ quat_to_matrix(pose[3:]).T + pose[:3]
 
 
-def _refuse(builder: ParticleMethods, q: Floats, wrong: np.ndarray, where: str) -> None:
-    """SceneError about the first particle that is at a wrong place."""
-    bad = np.flatnonzero(wrong.reshape(len(q), -1).any(axis=1))
+def _refuse(builder: ParticleMethods, q: Floats, bad: np.ndarray, where: str) -> None:
+    """SceneError about the first of the particles `bad`, which are at a wrong place."""
     if len(bad):
         more = f" ({len(bad)} such particles)" if len(bad) > 1 else ""
         place = ", ".join(f"{x:.4g}" for x in q[bad[0]])

@@ -24,6 +24,7 @@ from engine.context import empty, launch, zeros
 from engine.kernels.hash_grid import find_starts
 from engine.kernels.reduce import Bounds
 from engine.kernels.sort import RadixSort
+from engine.sim.cubic_spline import slope
 from engine.state.model import Model
 from engine.state.tables import State
 
@@ -42,6 +43,15 @@ class Place:  # 16 bytes
 class Motion:  # 16 bytes
     v: k.vec3  # velocity in m/s, or acceleration in m/s²
     drag: float  # dynamic viscosity of a particle, Pa·s
+
+
+@k.func
+def drag_strength(gap: k.vec3, moving: k.vec3, support: float) -> float:
+    """Of a viscosity of 1 Pa·s between two places `gap` apart that move against each other: times gap and the volume it
+    is a force per volume (Monaghan 2005, in the form of Weiler et al. 2018).
+    """
+    gap_sq = k.dot(gap, gap)
+    return 10.0 * slope(gap_sq, support) * k.dot(moving, gap) / (gap_sq + 0.01 * support * support)
 
 
 @k.func
@@ -72,7 +82,7 @@ def find_particle_cells(
 @k.kernel
 def place_boundary(
     m: Model,
-    s: State,
+    pose: k.array(dtype=k.transform),
     lower: k.vec3,
     per_metre: float,
     dims: k.vec3i,
@@ -85,7 +95,7 @@ def place_boundary(
     x = m.boundary_q[i]
     body = m.boundary_body[i]
     if body >= 0:
-        x = k.transform_point(s.body_q[body], x)
+        x = k.transform_point(pose[body], x - m.body_com[body])
     placed[i] = x
     r = (x - lower) * per_metre
     near = r.x >= 0.0 and r.y >= 0.0 and r.z >= 0.0
@@ -123,22 +133,17 @@ def store_particles(t: State, s: State, volume: float, place: k.array(dtype=Plac
 @k.kernel
 def store_boundary(
     m: Model,
-    s: State,
     placed: k.array(dtype=k.vec3),
     order: k.array(dtype=int),
     place: k.array(dtype=Place, layout="rows"),
-    velocity: k.array(dtype=Motion, layout="rows"),
+    slot: k.array(dtype=int),
     nparticle: int,
 ):
+    """Points in the order of the cells; slot: where each went."""
     i = k.tid()
     j = order[i]
-    body = m.boundary_body[j]
-    v = k.vec3(0.0)
-    if body >= 0:
-        center = k.transform_point(s.body_q[body], m.body_com[body])
-        v = k.spatial_top(s.body_qd[body]) + k.cross(k.spatial_bottom(s.body_qd[body]), placed[j] - center)
     place[nparticle + i] = Place(placed[j], m.boundary_volume[j])
-    velocity[nparticle + i] = Motion(v, 0.0)
+    slot[j] = i
 
 
 @k.kernel(shape="lanes")
@@ -200,7 +205,10 @@ def largest_of_block(values: k.array(dtype=int), out: k.array(dtype=int), n: int
 
 
 class Neighbours:
-    """Places and neighbours of a model's particles and points of solids; `update` makes them from the state."""
+    """Places and neighbours of a model's particles and points of solids; `update` makes them from the state.
+
+    `velocity` has the rows of `place` and is the solver's. Bodies have their points where `pose` says.
+    """
 
     def __init__(self, model: Model, state: State, support: float, volume: float):
         self.model, self.state = model, state
@@ -208,7 +216,7 @@ class Neighbours:
         n, nb, device = model.count["nparticle"], model.count["nboundary"], model.device
         self.nparticle, self.nboundary, self.device = n, nb, device
         self.place = zeros(n + nb, dtype=Place, device=device, layout="rows")
-        self.velocity = zeros(n + nb, dtype=Motion, device=device, layout="rows")  # of the particles: the solver's
+        self.velocity = zeros(n + nb, dtype=Motion, device=device, layout="rows")
         self.count = zeros(n, dtype=int, device=device)
         self._sorted = State({"nparticle": n}, device)
         self._positions = empty(n, dtype=k.vec3, device=device)
@@ -216,8 +224,10 @@ class Neighbours:
         self._cells = empty(max(n, nb, 1), dtype=k.uint32, device=device)
         self._order = empty(max(n, nb, 1), dtype=int, device=device)
         self._sort = RadixSort(max(n, nb), device, k.uint32)
-        self._placed = zeros(nb, dtype=k.vec3, device=device)
-        self._starts, self._boundary_starts = (zeros(1, dtype=int, device=device) for _ in range(2))
+        self.placed = zeros(nb, dtype=k.vec3, device=device)  # the points of solids, in the order of the model
+        self.slot = zeros(nb, dtype=int, device=device)  # the place of each is place[nparticle + slot]
+        self.pose = zeros(model.count["nbody"], dtype=k.transform, device=device)  # (centre of mass, orientation)
+        self.starts, self._boundary_starts = (zeros(1, dtype=int, device=device) for _ in range(2))
         self._reserve(CAPACITY)
 
     def _reserve(self, capacity: int) -> None:
@@ -227,11 +237,11 @@ class Neighbours:
 
     def update(self) -> None:
         """Sorts the particles of the state and lists their neighbours. Positions must be finite."""
-        grid = self._fit_grid()
+        self.grid = grid = self._fit_grid()
         self._sort_particles(*grid)
         self._sort_boundary(*grid)
         self._list(*grid)
-        most = self._most()
+        most = self.largest(self.count)
         if most > self.capacity:
             self._reserve(most + most // 4)
             self._list(*grid)
@@ -259,13 +269,13 @@ class Neighbours:
         self._sort.run(self._cells, self._order, n, ncell.bit_length())
         self._launch(move_particles, n, s, self._order, self._sorted)
         self._launch(store_particles, n, self._sorted, s, self.volume, self.place)
-        self._starts = self._first_places(self._starts, n, ncell)
+        self.starts = self._first_places(self.starts, n, ncell)
 
     def _sort_boundary(self, lower: Any, per_metre: float, dims: Any) -> None:
-        n0, n, m, s, ncell = self.nparticle, self.nboundary, self.model, self.state, math.prod(int(d) for d in dims)
-        self._launch(place_boundary, n, m, s, lower, per_metre, dims, self._placed, self._cells, self._order)
+        n, m, ncell = self.nboundary, self.model, math.prod(int(d) for d in dims)
+        self._launch(place_boundary, n, m, self.pose, lower, per_metre, dims, self.placed, self._cells, self._order)
         self._sort.run(self._cells, self._order, n, ncell.bit_length())
-        self._launch(store_boundary, n, m, s, self._placed, self._order, self.place, self.velocity, n0)
+        self._launch(store_boundary, n, m, self.placed, self._order, self.place, self.slot, self.nparticle)
         self._boundary_starts = self._first_places(self._boundary_starts, n, ncell)
 
     def _first_places(self, starts: Any, n: int, ncell: int) -> Any:
@@ -276,14 +286,14 @@ class Neighbours:
 
     def _list(self, lower: Any, per_metre: float, dims: Any) -> None:
         self._launch(
-            list_neighbours, (self.groups, GROUP), self.place, self._starts, self._boundary_starts, lower, per_metre,
+            list_neighbours, (self.groups, GROUP), self.place, self.starts, self._boundary_starts, lower, per_metre,
             dims, self.support, self.nparticle, self.list, self.count, self.capacity,
         )  # fmt: skip
 
-    def _most(self) -> int:
-        """The largest number of neighbours."""
-        block = 4096
-        blocks = -(-self.nparticle // block)
+    def largest(self, count: Any) -> int:
+        """The largest of an array of numbers of neighbours."""
+        block, n = 4096, len(count)
+        blocks = -(-n // block)
         tops = empty(blocks, dtype=int, device=self.device)
-        self._launch(largest_of_block, blocks, self.count, tops, self.nparticle, block)
+        self._launch(largest_of_block, blocks, count, tops, n, block)
         return int(tops.numpy().max())

@@ -120,6 +120,7 @@ class SceneFluid:
     density: float = 1000.0  # kg/m³
     viscosity: float = 1e-6  # m²/s
     wall_viscosity: float = 0.0  # m²/s
+    given: int = 0  # positions from here on fill boxes: where solids are, there are none
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,8 @@ def _add_fluids(builder: ModelBuilder, records: SceneRecords) -> None:
             reason = f"particles of radius {fluid.radius:g} m beside others of {builder.particle_radius:g} m"
             raise SceneError(records.path, fluid.label, reason)
         builder.add_fluid(fluid.density, fluid.viscosity, fluid.wall_viscosity, label=fluid.label)
-        builder.add_particles(fluid.positions, fluid.velocities, i)
+        for part, fill in ((slice(fluid.given), False), (slice(fluid.given, None), True)):
+            builder.add_particles(fluid.positions[part], fluid.velocities[part], i, fill=fill)
 
 
 def _add_shape(builder: ModelBuilder, shape: SceneShape) -> None:

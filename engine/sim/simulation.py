@@ -68,12 +68,16 @@ class Simulation:
         self._clock = StageClock()
         self._opening = FramePart(self._open_frame, model.device)
         self._rest = FramePart(self._finish_frame, model.device)
+        # with bodies in a fluid, the rest in parts: the fluid acts before each substep
+        self._contacts = FramePart(self._find_contacts, model.device)
+        self._substep = FramePart(self._solver.substep, model.device)
+        self._closing = FramePart(self._solver.close_substeps, model.device)
         self._view: ContactView | None = None
         self._fluid: Any = None
         if model.count["nparticle"]:
             from engine.sim.solver_dfsph import Dfsph
 
-            self._fluid = Dfsph(model, self.state, self.dt)
+            self._fluid = Dfsph(model, self.state, self._solver.rows)
 
     # -- stepping ------------------------------------------------------------------------------------------------------
 
@@ -85,16 +89,29 @@ class Simulation:
         self._view = None
         with clock("step"):
             if self._fluid is not None:
-                self._fluid.run(clock, self.frame)
+                self._fluid.begin(self.frame)
             collision.fit(self.state, self.contact_table, self.dt)
             self._opening.run(clock, collision.version)
             self._refuse(solver.first_bad())
             with clock("collide"):
                 collision.update_pairs(self.contact_table)
             solver.fit()
-            self._rest.run(clock, (collision.version, solver.version))
+            self._advance((collision.version, solver.version))
             self.frame += 1
             self._refuse(solver.first_bad())
+
+    def _advance(self, version: Any) -> None:
+        """Contacts and substeps; a fluid moves on before each of them."""
+        if self._fluid is None or not self.model.count["nbody"]:
+            if self._fluid is not None:
+                self._fluid.advance(self._clock, self.dt)
+            self._rest.run(self._clock, version)
+            return
+        self._contacts.run(self._clock, version)
+        for _ in range(self.substeps):
+            self._fluid.advance(self._clock, self.dt / self.substeps)
+            self._substep.run(self._clock, version)
+        self._closing.run(self._clock, version)
 
     def _open_frame(self, stage: Stage) -> None:
         with stage("begin"):
@@ -106,6 +123,11 @@ class Simulation:
         with stage("collide"):
             self.collision.narrow_phase()
         self._solver.solve(stage)
+
+    def _find_contacts(self, stage: Stage) -> None:
+        with stage("collide"):
+            self.collision.narrow_phase()
+        self._solver.open_substeps(stage)
 
     def run(
         self,

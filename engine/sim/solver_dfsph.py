@@ -28,7 +28,9 @@ from engine.context import launch, zeros
 from engine.errors import SimulationError
 from engine.kernels.reduce import Bounds, sum_rows
 from engine.sim.cubic_spline import slope, weight
-from engine.sim.particle_neighbours import GROUP, Motion, Neighbours, Place
+from engine.sim.fluid_bodies import FluidBodies
+from engine.sim.particle_neighbours import GROUP, Motion, Neighbours, Place, drag_strength
+from engine.sim.solver_soft_step_bodies import BodyRows
 from engine.sim.stats import FluidStats, StageClock
 from engine.state.model import Model
 from engine.state.tables import State
@@ -234,7 +236,7 @@ def add_forces(
     nparticle: int,
     h: float,
 ):
-    """Gravity, and viscosity as a Laplacian of the velocities (Monaghan 2005, in the form of Weiler et al. 2018).
+    """Gravity, and viscosity as a Laplacian of the velocities.
 
     Between fluids acts the mean of their dynamic viscosities, so that momentum is kept.
     """
@@ -247,19 +249,16 @@ def add_forces(
     fluid = s.particle_fluid[i]
     inner = velocity[i].drag
     wall = m.fluid_wall_viscosity[fluid] * m.fluid_density[fluid]
-    small = 0.01 * support * support
     sum = k.vec3(0.0)
     if inner > 0.0 or wall > 0.0:
         for n in range(count[i]):
             j = neighbour[group, n, lane]
             there = place[j]
             gap = here.x - there.x
-            gap_sq = k.dot(gap, gap)
             moving = velocity[j]
             drag = k.select(j < nparticle, 0.5 * (inner + moving.drag), wall)
-            strength = drag * there.volume * slope(gap_sq, support)
-            sum += gap * (strength * k.dot(v - moving.v, gap) / (gap_sq + small))
-    s.particle_qd[i] = v + h * (m.gravity[0] + sum * (10.0 / m.fluid_density[fluid]))
+            sum += gap * (drag * there.volume * drag_strength(gap, v - moving.v, support))
+    s.particle_qd[i] = v + h * (m.gravity[0] + sum / m.fluid_density[fluid])
 
 
 @k.kernel
@@ -300,16 +299,22 @@ def move(m: Model, s: State, h: float, clamped: k.array(dtype=int), bad: k.array
 
 
 class Dfsph:
-    """Advances the particles of `state` by frames of `dt` seconds, in as many steps as the CFL condition asks for."""
+    """Advances the particles of `state`, in as many steps as the CFL condition asks for.
 
-    def __init__(self, model: Model, state: State, dt: float, settings: Settings | None = None):
-        self.model, self.state, self.dt = model, state, dt
+    rows: the bodies, as the rigid solver has them between its substeps. A frame is `begin`, then one or more `advance`,
+    each followed by a substep of the bodies.
+    """
+
+    def __init__(self, model: Model, state: State, rows: BodyRows, settings: Settings | None = None):
+        self.model, self.state = model, state
         self.settings = settings or Settings()
         n, nb, device = model.count["nparticle"], model.count["nboundary"], model.device
         radius = float(model.particle_radius.numpy()[0])
         self.diameter, self.support = 2.0 * radius, 4.0 * radius
         self.device, self.nparticle = device, n
         self.near = Neighbours(model, state, self.support, self.diameter**3)
+        bodies = FluidBodies(model, state, rows, self.near)
+        self._bodies = bodies if bodies.npoint else None
         self._acceleration = zeros(n + nb, dtype=Motion, device=device, layout="rows")
         self._push = zeros(n + nb, dtype=float, device=device)  # those of the points of solids stay 0
         self._factor, self._source = (zeros(n, dtype=float, device=device) for _ in range(2))
@@ -323,22 +328,33 @@ class Dfsph:
         # explicit diffusion: Morris et al. 1997, with the smoothing length of a cubic spline
         self._viscous_step = 0.125 * self.diameter**2 / viscosity if viscosity > 0.0 else math.inf
         self.stats = FluidStats(particles=n)
-        self._check_finite(0)
+        self._frame = 0
+        self._check_finite()
 
-    def run(self, clock: StageClock, frame: int) -> None:
-        """One frame. Raises SimulationError naming a particle whose state is not finite."""
+    def begin(self, frame: int) -> None:
+        """Of a frame: checks the numbers. Raises SimulationError naming a particle whose state is not finite."""
         self.stats = FluidStats(particles=self.nparticle)
+        self._frame = frame
         self._sweep(mark_bad, self.state, self._flags[1])
         self._flags[0].zero_()
-        self._count_flags(frame)
-        left = self.dt
-        while left > 1e-6 * self.dt:
-            left -= self._step(clock, left, frame)
+        self._count_flags()
 
-    def _step(self, clock: StageClock, left: float, frame: int) -> float:
-        """One step, at most `left` long; returns its length."""
+    def advance(self, clock: StageClock, span: float) -> None:
+        """`span` seconds, at the end of which the bodies are moved. Raises SimulationError as `begin`."""
+        left = span
+        while left > 1e-6 * span:
+            left -= self._step(clock, left, span - left)
+
+    def _step(self, clock: StageClock, left: float, ahead: float) -> float:
+        """One step, at most `left` long, `ahead` seconds after the bodies were moved; returns its length."""
+        bodies = self._bodies
         with clock("neighbours"):
+            if bodies:
+                bodies.place(ahead)
             self.near.update()
+            if bodies:
+                bodies.update()
+                bodies.move(ahead)
         with clock("density"):
             self._sweep_lists(measure_density, self.state, self.near.place, *self._list(), self.support, self.nparticle,
                         self._factor)  # fmt: skip
@@ -347,12 +363,12 @@ class Dfsph:
             with clock("divergence"):
                 self._solve_divergence(h)
         with clock("forces"):
-            self._add_forces(h)
+            self._add_forces(h, ahead)
         with clock("pressure"):
-            self._solve_density(h)
+            self._solve_density(h, ahead + h)
         with clock("move"):
             self._sweep(move, self.model, self.state, h, self._flags[0], self._flags[1])
-            self._count_flags(frame)
+            self._count_flags()
         self.stats.steps += 1
         self.stats.time_step = h
         return h
@@ -373,7 +389,10 @@ class Dfsph:
         self._sweep(begin_velocities, self.model, self.state, self.near.velocity, self._size)
         self._bounds.run(self._size, self._size, self.nparticle)
         gravity = float(np.linalg.norm(self.model.gravity.numpy()[0]))
-        fastest = math.sqrt(float(self._bounds.upper.numpy()[0, 0])) + gravity * min(left, self.settings.longest_step)
+        speed = math.sqrt(float(self._bounds.upper.numpy()[0, 0]))
+        if self._bodies:
+            speed = max(speed, self._bodies.fastest())
+        fastest = speed + gravity * min(left, self.settings.longest_step)
         h = min(self.settings.longest_step, self._viscous_step)
         if fastest > 0.0:
             h = min(h, self.settings.cfl * self.diameter / fastest)
@@ -399,14 +418,20 @@ class Dfsph:
         stats.divergence_error = error * h
         stats.unsolved += int(error > limit)
 
-    def _add_forces(self, h: float) -> None:
+    def _add_forces(self, h: float, ahead: float) -> None:
         self._begin_velocities()
+        if self._bodies:
+            self._bodies.move(ahead)
         self._sweep_lists(add_forces, self.model, self.state, self.near.place, self.near.velocity, *self._list(),
                     self.support, self.nparticle, h)  # fmt: skip
+        if self._bodies:
+            self._bodies.drag(h)
 
-    def _solve_density(self, h: float) -> None:
+    def _solve_density(self, h: float, ahead: float) -> None:
         s, stats = self.state, self.stats
         self._begin_velocities()
+        if self._bodies:
+            self._bodies.move(ahead)
         self._measure(self.near.velocity)
         self._sweep(predict_density, s, self._source, h)
         self._sweep(begin_pressure, self.model, s, s.particle_pressure, WARM_START, self._push)
@@ -429,28 +454,35 @@ class Dfsph:
         ]  # fmt: skip
         count, error = 0, math.inf
         while count < self.settings.most_iterations and (count < least or error > limit):
-            self._sweep_lists(press, *pressing)
+            self._press(pressing)
             self._sweep_lists(correct_pressure, *correcting)
             sum_rows(self._error, self._sum, self.nparticle)
             error = float(self._sum.numpy()[0]) / self.nparticle
             count += 1
-        self._sweep_lists(press, *pressing)
+        self._press(pressing)
         self._sweep(accelerate, self.state, self._acceleration, time if h is None else h)
+        if self._bodies:
+            self._bodies.accelerate(time if h is None else h)
         return count, error
+
+    def _press(self, pressing: list[Any]) -> None:
+        self._sweep_lists(press, *pressing)
+        if self._bodies:
+            self._bodies.press(self._push, self._acceleration)
 
     # -- what went wrong -----------------------------------------------------------------------------------------------
 
-    def _count_flags(self, frame: int) -> None:
+    def _count_flags(self) -> None:
         sum_rows(self._flags, self._flag_sums, self.nparticle)
         clamped, bad = (int(x) for x in self._flag_sums.numpy())
         self.stats.clamped += clamped
         if bad:
-            self._check_finite(frame)
+            self._check_finite()
 
-    def _check_finite(self, frame: int) -> None:
+    def _check_finite(self) -> None:
         for name in ("particle_q", "particle_qd"):
             with np.errstate(over="ignore", invalid="ignore"):  # what is too large to be squared is as bad as infinity
                 squares = (getattr(self.state, name).numpy() ** 2).sum(axis=1)
             wrong = np.flatnonzero(~np.isfinite(squares))
             if len(wrong):
-                raise SimulationError(f"particle {self.state.particle_id.numpy()[wrong[0]]}", name, frame)
+                raise SimulationError(f"particle {self.state.particle_id.numpy()[wrong[0]]}", name, self._frame)

@@ -155,20 +155,32 @@ class SoftStep:
 
     def solve(self, stage: Stage) -> None:
         """The rest of the frame, after `begin` and the collision pass. Launches only."""
+        self.open_substeps(stage)
+        for _ in range(self.substeps):
+            self.substep(stage)
+        self.close_substeps(stage)
+
+    def open_substeps(self, stage: Stage) -> None:
+        """Rows of the contacts. Launches only, as all three parts of `solve`: a fluid does its own between them."""
         with stage("color"):
             self._order_contacts()
         with stage("prepare"):
             self._prepare.launch()
-        for _ in range(self.substeps):
-            with stage("integrate"):
-                self._accelerate.launch()
-            with stage("solve"):
-                self._warm_start()
-                self._solve_constraints()
-            with stage("integrate"):
-                self._move.launch()
-            with stage("relax"):
-                self._relax_constraints()
+
+    def substep(self, stage: Stage) -> None:
+        """Bodies h seconds later."""
+        with stage("integrate"):
+            self._accelerate.launch()
+        with stage("solve"):
+            self._warm_start()
+            self._solve_constraints()
+        with stage("integrate"):
+            self._move.launch()
+        with stage("relax"):
+            self._relax_constraints()
+
+    def close_substeps(self, stage: Stage) -> None:
+        """Bounces, and everything back to the tables."""
         with stage("bounce"):
             self._bounce_contacts()
         with stage("store"):
@@ -176,6 +188,11 @@ class SoftStep:
         with stage("finish"):
             self._finish.launch()
             self._measure_joints()
+
+    @property
+    def rows(self) -> bodies.BodyRows:
+        """The bodies between `begin` and the end of the frame: what a fluid pushes in each substep."""
+        return bodies.BodyRows(self._velocity, self._motion, self._frame, self._inertia)
 
     def first_bad(self) -> int | None:
         """The first body whose state was not finite in `begin` or at the end of `solve`, or None."""

@@ -9,6 +9,8 @@ one cache line holds two of. Row `nbody` is the world: it never moves, has no ma
     finish     rows → State, clears body_f, checks the numbers
 """
 
+from typing import Any, NamedTuple
+
 from engine.compiler import lang as k
 from engine.state.model import Model
 from engine.state.tables import State
@@ -44,6 +46,15 @@ class BodyInertia:  # 32 bytes; inverse inertia about the centre of mass, world 
     xy: float
     xz: float
     yz: float
+
+
+class BodyRows(NamedTuple):
+    """The arrays of these rows, of all bodies and the world."""
+
+    velocity: Any
+    motion: Any
+    frame: Any
+    inertia: Any
 
 
 @k.func

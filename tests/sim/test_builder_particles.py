@@ -99,5 +99,6 @@ def test_particles_outside_the_domain_and_inside_solids_are_named():
     b = filled()
     b.add_shape_box(-1, None, 0.3, 0.3, 0.3, label="rock")
     b.add_fluid_block((0, 0, 0), (1, 1, 1))
-    with pytest.raises(SceneError, match="inside the solid 'rock'"):
+    b.add_particles([(0.9, 0.9, 0.9), (0.1, 0.0, 0.2)], fluid=0)
+    with pytest.raises(SceneError, match="particle 126: .* inside the solid 'rock'"):
         b.finalize()

@@ -67,6 +67,7 @@ def read_fluid(reading: Reading, prim: Any) -> None:
             density=number("density", 1000.0, reading.units.density),
             viscosity=number("viscosity", 1e-6, length**2),
             wall_viscosity=number("wallViscosity", 0.0, length**2),
+            given=len(given),
         )
     )
 

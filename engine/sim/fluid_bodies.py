@@ -1,0 +1,351 @@
+"""Bodies in a fluid: where the points on their surfaces are, how they move, and what the fluid does to the bodies.
+
+The fluid reads and writes the rows of the rigid solver (solver_soft_step_bodies) between two of its substeps, so that
+pressure and contacts act on the same velocities. Pressure is solved together with the answer of the bodies: in each
+iteration
+
+    pressure ─► force on each point ─► sum per body ─► acceleration of the body ─► acceleration of its points
+
+and the next iteration sees how far the bodies give way (without it a body lighter than the fluid dances: Gissler et
+al. 2019). What the fluid does to a point, the point does to the fluid: momentum is kept. Points come in the order of
+the bodies, and one thread sums a body's in that order: no atomics, and the same bits on any number of threads.
+"""
+
+# mypy: disable-error-code="call-arg"
+# (structs have no constructor that mypy sees)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import lang as k
+from engine.context import array, launch, zeros
+from engine.kernels.reduce import Bounds
+from engine.sim.cubic_spline import slope
+from engine.sim.particle_neighbours import GROUP, Motion, Neighbours, Place, drag_strength
+from engine.sim.solver_soft_step_bodies import (
+    BodyFrame,
+    BodyInertia,
+    BodyMotion,
+    BodyRows,
+    BodyVelocity,
+    inertia_times,
+    rotated,
+)
+from engine.state.model import Model
+from engine.state.tables import State
+
+CAPACITY = 48  # particles near a point that there is room for at first
+
+
+@k.func
+def free_velocity(
+    m: Model,
+    s: State,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    frame: k.array(dtype=BodyFrame, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    body: int,
+    time: float,
+) -> BodyVelocity:
+    """What gravity and applied forces make of a body's velocity in `time`; contacts come after the fluid."""
+    out = velocity[body]
+    inv_mass = frame[body].inv_mass
+    if inv_mass > 0.0:
+        f = s.body_f[body]
+        out.v = out.v + (m.gravity[0] * m.body_gravity_scale[body] + k.spatial_top(f) * inv_mass) * time
+        out.w = out.w + inertia_times(inertia[body], k.spatial_bottom(f)) * time
+    return out
+
+
+@k.kernel
+def place_bodies(
+    m: Model,
+    s: State,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    motion: k.array(dtype=BodyMotion, layout="rows"),
+    frame: k.array(dtype=BodyFrame, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    ahead: float,
+    pose: k.array(dtype=k.transform),
+):
+    """Centres of mass and orientations `ahead` seconds after the last substep."""
+    i = k.tid()
+    moving = free_velocity(m, s, velocity, frame, inertia, i, ahead)
+    centre = frame[i].c + motion[i].p + moving.v * ahead
+    pose[i] = k.transform(centre, rotated(frame[i].q, moving.w * ahead))
+
+
+@k.kernel
+def move_points(
+    m: Model,
+    s: State,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+    frame: k.array(dtype=BodyFrame, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    pose: k.array(dtype=k.transform),
+    time: float,
+    placed: k.array(dtype=k.vec3),
+    slot: k.array(dtype=int),
+    nparticle: int,
+    point_velocity: k.array(dtype=Motion, layout="rows"),
+    size: k.array(dtype=k.vec3),
+):
+    """Velocities of the points of bodies `time` after the last substep; their squared size thrice, for the bounds."""
+    i = k.tid()
+    body = m.boundary_body[i]
+    moving = free_velocity(m, s, velocity, frame, inertia, body, time)
+    v = moving.v + k.cross(moving.w, placed[i] - pose[body].p)
+    point_velocity[nparticle + slot[i]] = Motion(v, 0.0)
+    size[i] = k.vec3(k.dot(v, v))
+
+
+@k.kernel(shape="lanes")
+def list_particles(
+    place: k.array(dtype=Place, layout="rows"),
+    starts: k.array(dtype=int),
+    placed: k.array(dtype=k.vec3),
+    lower: k.vec3,
+    per_metre: float,
+    dims: k.vec3i,
+    support: float,
+    npoint: int,
+    neighbour: k.array(dtype=int, ndim=3),
+    count: k.array(dtype=int),
+    capacity: int,
+):
+    """Particles near each point of a body. `count` also counts those that there was no room for."""
+    group, lane = k.tid()
+    i = group * GROUP + lane
+    if i >= npoint:
+        return
+    x = placed[i]
+    near = support * support
+    r = (x - lower) * per_metre
+    found = 0
+    # cells of a point far outside the grid: clamped before they become integers
+    cx = int(k.clamp(r.x, -2.0, float(dims[0]) + 2.0) + 2.0) - 2
+    cy = int(k.clamp(r.y, -2.0, float(dims[1]) + 2.0) + 2.0) - 2
+    cz = int(k.clamp(r.z, -2.0, float(dims[2]) + 2.0) + 2.0) - 2
+    left = max(cx - 1, 0)
+    right = min(cx + 1, dims[0] - 1) + 1
+    for z in range(max(cz - 1, 0), min(cz + 2, dims[2])):
+        for y in range(max(cy - 1, 0), min(cy + 2, dims[1])):
+            row = dims[0] * (y + dims[1] * z)
+            if left < right:
+                for j in range(starts[row + left], starts[row + right]):
+                    gap = place[j].x - x
+                    if k.dot(gap, gap) < near:
+                        if found < capacity:
+                            neighbour[group, found, lane] = j
+                        found += 1
+    count[i] = found
+
+
+@k.kernel(shape="lanes")
+def press_points(
+    m: Model,
+    place: k.array(dtype=Place, layout="rows"),
+    push: k.array(dtype=float),
+    placed: k.array(dtype=k.vec3),
+    neighbour: k.array(dtype=int, ndim=3),
+    count: k.array(dtype=int),
+    support: float,
+    npoint: int,
+    force: k.array(dtype=k.vec3),
+):
+    """Force of the pressure on each point, N: against that of the point on the particles."""
+    group, lane = k.tid()
+    i = group * GROUP + lane
+    if i >= npoint:
+        return
+    x = placed[i]
+    sum = k.vec3(0.0)
+    for n in range(count[i]):
+        j = neighbour[group, n, lane]
+        there = place[j]
+        gap = there.x - x
+        sum += gap * (there.volume * push[j] * slope(k.dot(gap, gap), support))
+    force[i] = sum * m.boundary_volume[i]
+
+
+@k.kernel(shape="lanes")
+def drag_points(
+    m: Model,
+    s: State,
+    place: k.array(dtype=Place, layout="rows"),
+    velocity: k.array(dtype=Motion, layout="rows"),
+    placed: k.array(dtype=k.vec3),
+    slot: k.array(dtype=int),
+    neighbour: k.array(dtype=int, ndim=3),
+    count: k.array(dtype=int),
+    support: float,
+    npoint: int,
+    nparticle: int,
+    force: k.array(dtype=k.vec3),
+):
+    """Force of the viscosity against solids on each point, N."""
+    group, lane = k.tid()
+    i = group * GROUP + lane
+    if i >= npoint:
+        return
+    x = placed[i]
+    v = velocity[nparticle + slot[i]].v
+    sum = k.vec3(0.0)
+    for n in range(count[i]):
+        j = neighbour[group, n, lane]
+        there = place[j]
+        gap = there.x - x
+        fluid = s.particle_fluid[j]
+        drag = m.fluid_wall_viscosity[fluid] * m.fluid_density[fluid]
+        sum -= gap * (there.volume * drag * drag_strength(gap, velocity[j].v - v, support))
+    force[i] = sum * m.boundary_volume[i]
+
+
+@k.kernel
+def push_bodies(
+    m: Model,
+    pose: k.array(dtype=k.transform),
+    frame: k.array(dtype=BodyFrame, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    start: k.array(dtype=int),
+    placed: k.array(dtype=k.vec3),
+    force: k.array(dtype=k.vec3),
+    answer: k.array(dtype=BodyVelocity, layout="rows"),
+):
+    """Accelerations of the bodies by the forces on their points."""
+    i = k.tid()
+    sum = k.vec3(0.0)
+    torque = k.vec3(0.0)
+    for j in range(start[i], start[i + 1]):
+        sum += force[j]
+        torque += k.cross(placed[j] - pose[i].p, force[j])
+    answer[i].v = sum * frame[i].inv_mass
+    answer[i].w = inertia_times(inertia[i], torque)
+
+
+@k.kernel
+def answer_points(
+    m: Model,
+    pose: k.array(dtype=k.transform),
+    answer: k.array(dtype=BodyVelocity, layout="rows"),
+    placed: k.array(dtype=k.vec3),
+    slot: k.array(dtype=int),
+    nparticle: int,
+    acceleration: k.array(dtype=Motion, layout="rows"),
+):
+    i = k.tid()
+    body = m.boundary_body[i]
+    a = answer[body].v + k.cross(answer[body].w, placed[i] - pose[body].p)
+    acceleration[nparticle + slot[i]] = Motion(a, 0.0)
+
+
+@k.kernel
+def accelerate_by_fluid(
+    answer: k.array(dtype=BodyVelocity, layout="rows"),
+    time: float,
+    velocity: k.array(dtype=BodyVelocity, layout="rows"),
+):
+    i = k.tid()
+    velocity[i].v = velocity[i].v + answer[i].v * time
+    velocity[i].w = velocity[i].w + answer[i].w * time
+
+
+class FluidBodies:
+    """The bodies of a model that have points in the fluid. `ahead` is the time since the last substep."""
+
+    def __init__(self, model: Model, state: State, rows: BodyRows, near: Neighbours):
+        self.model, self.state, self.rows, self.near = model, state, rows, near
+        owner = model.boundary_body.numpy()
+        device, nbody = model.device, model.count["nbody"]
+        self._device, self._nbody = device, nbody
+        self.npoint = n = int((owner >= 0).sum())  # the world's come last
+        self._groups = -(-n // GROUP)
+        starts = np.searchsorted(owner[:n], np.arange(nbody + 1)).astype(np.int32)
+        self._start = array(starts, dtype=k.int32, device=device)
+        self._count = zeros(n, dtype=int, device=device)
+        self._force = zeros(n, dtype=k.vec3, device=device)
+        self._size = zeros(n, dtype=k.vec3, device=device)
+        self._answer = zeros(nbody, dtype=BodyVelocity, device=device, layout="rows")
+        self._bounds = Bounds(max(n, 1), device)
+        self._drags = bool(np.any(model.fluid_wall_viscosity.numpy() > 0.0))
+        self._reserve(CAPACITY)
+
+    def _reserve(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._list = zeros((self._groups, capacity, GROUP), dtype=int, device=self._device)
+
+    def _launch(self, kernel: Any, dim: Any, *inputs: Any) -> None:
+        launch(kernel, dim, inputs=list(inputs), device=self._device)
+
+    def place(self, ahead: float) -> None:
+        """Poses for the neighbour search, which places the points by them."""
+        self._launch(place_bodies, self._nbody, self.model, self.state, *self.rows, ahead, self.near.pose)
+
+    def update(self) -> None:
+        """Lists the particles near each point, after the search."""
+        if not self.npoint:
+            return
+        near = self.near
+        while True:
+            self._launch(
+                list_particles, (self._groups, GROUP), near.place, near.starts, near.placed, *near.grid, near.support,
+                self.npoint, self._list, self._count, self._capacity,
+            )  # fmt: skip
+            most = near.largest(self._count)
+            if most <= self._capacity:
+                return
+            self._reserve(most + most // 4)
+
+    def move(self, time: float) -> None:
+        """The points' velocities `time` seconds after the last substep, which the fluid then flows around."""
+        near, rows = self.near, self.rows
+        self._launch(
+            move_points, self.npoint, self.model, self.state, rows.velocity, rows.frame, rows.inertia, near.pose, time,
+            near.placed, near.slot, near.nparticle, near.velocity, self._size,
+        )  # fmt: skip
+
+    def fastest(self) -> float:
+        """The largest speed of a point as of the last `move`, m/s."""
+        if not self.npoint:
+            return 0.0
+        self._bounds.run(self._size, self._size, self.npoint)
+        return float(np.sqrt(self._bounds.upper.numpy()[0, 0]))
+
+    def press(self, push: Any, acceleration: Any) -> None:
+        """What the pressure (Pa) of the particles makes of the bodies; their points' rows of `acceleration`."""
+        near = self.near
+        self._launch(
+            press_points, (self._groups, GROUP), self.model, near.place, push, near.placed, self._list, self._count,
+            near.support, self.npoint, self._force,
+        )  # fmt: skip
+        self._sum()
+        self._launch(
+            answer_points, self.npoint, self.model, near.pose, self._answer, near.placed, near.slot, near.nparticle,
+            acceleration,
+        )  # fmt: skip
+
+    def drag(self, h: float) -> None:
+        """Viscosity against solids, for h seconds, with the velocities of the last `move`."""
+        if not self._drags:
+            return
+        near = self.near
+        self._launch(
+            drag_points, (self._groups, GROUP), self.model, self.state, near.place, near.velocity, near.placed,
+            near.slot, self._list, self._count, near.support, self.npoint, near.nparticle, self._force,
+        )  # fmt: skip
+        self._sum()
+        self.accelerate(h)
+
+    def accelerate(self, time: float) -> None:
+        """The bodies' velocities after `time` of the last accelerations."""
+        self._launch(accelerate_by_fluid, self._nbody, self._answer, time, self.rows.velocity)
+
+    def _sum(self) -> None:
+        rows, near = self.rows, self.near
+        self._launch(
+            push_bodies, self._nbody, self.model, near.pose, rows.frame, rows.inertia, self._start, near.placed,
+            self._force, self._answer,
+        )  # fmt: skip
