@@ -96,6 +96,9 @@ def trace(
     arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the script, after --.")] = None,
     check: Annotated[str, typer.Option(help="Some of mem,init,race,sync.")] = "mem,init,race,sync",
     metrics: Annotated[bool, typer.Option("--metrics", help="Show what each line's accesses cost.")] = False,
+    schedules: Annotated[
+        bool, typer.Option("--schedules", help="Run launches in other orders, too: cost, whether memory differs.")
+    ] = False,
     json: Json = False,
     out: Annotated[str | None, typer.Option(help="Write the report as JSON to this file.")] = None,
     debug: Debug = False,
@@ -109,7 +112,7 @@ def trace(
         raise Error(f"there is no script '{script}'")
     try:
         checks = [part for part in check.split(",") if part]
-        report = trace_script(script, checks, arguments or (), quiet=json).as_dict()
+        report = trace_script(script, checks, arguments or (), quiet=json, schedules=schedules).as_dict()
     except (Error, KeyboardInterrupt):
         raise
     except Exception as error:

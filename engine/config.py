@@ -141,6 +141,12 @@ def _shape(value: Any) -> str:
     return value
 
 
+def _schedule(value: Any) -> str:
+    if value not in ("loop-aware", "ipdom", "random"):
+        raise ValueError("'loop-aware', 'ipdom' or 'random'")
+    return str(value)
+
+
 def _folder(value: Any) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ValueError("a folder")
@@ -194,6 +200,8 @@ class Config:
     timing = Knob(_flag, False, "switch the global timer on")
     nvtx = Knob(_flag, False, "mark timed scopes as NVTX ranges (needs the nvtx package)")
     emu_budget = Knob(_integer(1, 1 << 60), 1 << 31, "instructions of warps that a launch on the emulated GPU may run")
+    emu_schedule = Knob(_schedule, "loop-aware", "which lanes run next on the emulated GPU: loop-aware, ipdom, random")
+    emu_seed = Knob(_integer(0, 1 << 62), 0, "where the random schedule of the emulated GPU begins")
     tape_limit = Knob(_integer(0, 1 << 50), 1 << 30, "bytes that one launch may record for gradients")
 
     checked = Knob(_flag, False, "check indices, and count divisions by zero, in kernels", keyed=True)

@@ -17,7 +17,7 @@ from typing import Any
 from engine.compiler import emit_ops, faults
 from engine.compiler.diagnostics import error_at
 from engine.compiler.emit_thread import SLOT_BYTES, STRUCTURE, WARP, Thread, abi, check_features, quoted
-from engine.compiler.ir import Function, Location, Op, Region
+from engine.compiler.ir import OBSERVED, Function, Location, Op, Region
 from engine.compiler.ops import needs_block
 from engine.compiler.target_ptx import MAX_THREADS, STATIC_SHARED
 from engine.compiler.types import LocalArray, Pointer, Scalar, Type, int64
@@ -28,6 +28,7 @@ PARAMETER_BYTES = 4096  # of a kernel before PTX 8.1: a larger block stays in me
 VOTE = "llvm.nvvm.vote.{}.sync"
 MAX_COLUMN = 65_535  # of a line, that LLVM takes
 LOCAL_BYTES = 512 * 1024  # of one thread, on every architecture
+OBSERVED_MARK = "weft.observe"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class GpuOptions:
     max_registers: int | None = None  # of a thread
     grid_stride: bool = False  # threads go on with i + grid size until the launch is done: any grid size does
     lineinfo: bool = True  # say which line of Python an instruction comes from
+    observe: bool = False  # say in comments which register a name of Python is put into, for a debugger
 
     @classmethod
     def of_kernel(cls, options: dict[str, Any]) -> GpuOptions:
@@ -53,6 +55,7 @@ class GpuOptions:
             _number("max_registers", options.get("max_registers"), 255),
             bool(options.get("grid_stride", False)),
             bool(options.get("lineinfo", True)),
+            bool(options.get("observe", False)),
         )
 
 
@@ -266,6 +269,24 @@ class Gpu(Thread):
             if len(self.lines) > start:
                 self.debug.attach(op.loc, start)
 
+    def set(self, op: Op) -> None:
+        super().set(op)
+        slot, v = op.operands
+        name = str(slot.attrs.get("name", ""))
+        if name.startswith(OBSERVED) and isinstance(v.type, Scalar):
+            self._observe(name.removeprefix(OBSERVED), v.type, self.names[v])
+
+    def _observe(self, name: str, t: Scalar, value: str) -> None:
+        """A comment with the name, its type and the register that holds it: an assembler reads over it."""
+        lt = self.register_type(t)
+        if lt in ("i1", "i8"):
+            value, lt = self.value(f"zext {lt} {value} to i32"), "i32"
+        elif lt == "half" or t.bits == 16:
+            value, lt = self.value(f"bitcast {lt} {value} to i16") if lt != "i16" else value, "i16"
+        letter = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}[lt]
+        text = f"// {OBSERVED_MARK} {name} {t.name} $0;"
+        self.lines.append(f'  call void asm sideeffect "{text}", "{letter},~{{memory}}"({lt} {value})')
+
     def load(self, op: Op) -> None:
         t: Scalar | Pointer = op.type  # type: ignore[assignment]
         pointer = op.operands[0]
@@ -402,7 +423,7 @@ class Gpu(Thread):
         self.value(f"call i32 @vprintf(ptr {self.text(op.attrs['format'])}, ptr {arguments})")
 
 
-Gpu.structure = {**STRUCTURE, "load": Gpu.load, "local": Gpu.local, "print": Gpu.print,
+Gpu.structure = {**STRUCTURE, "load": Gpu.load, "local": Gpu.local, "print": Gpu.print, "set": Gpu.set,
                  "fault": Gpu.fault, "barrier": Gpu.barrier, "shuffle": Gpu.shuffle, "vote": Gpu.vote}  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from engine.compiler import emit_warp32_memory as emit_warp32_memory  # its rule
 from engine.compiler import types
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.emit_warp32_ops import RULES, TRUTH, Form, form
-from engine.compiler.ptx_flow import EXIT, Block, flow, is_barrier, written
+from engine.compiler.ptx_flow import EXIT, Block, Flow, flow, is_barrier, needs_warp, postdominators, written
 from engine.compiler.ptx_parser import (
     SIZES,
     Address,
@@ -51,6 +51,21 @@ _SPECIAL = {
 
 
 @dataclass(frozen=True)
+class CodeForm:
+    """What the code is made for: how lanes are scheduled, and from which line on a debugger stops (0: it does not)."""
+
+    schedule: str = "loop-aware"
+    first_line: int = 0
+    quiet: frozenset[int] = frozenset()  # files whose lines are none to stop at
+
+    def begins(self, instruction: Instruction, before: Instruction | None) -> bool:
+        """Whether a basic block has to begin here: where lanes wait for each other, or at a new line."""
+        if self.first_line and before is not None and instruction.loc != before.loc and instruction.loc[1]:
+            return True
+        return self.schedule == "random" and needs_warp(instruction)
+
+
+@dataclass(frozen=True)
 class Site:
     """One memory access in the text, for reports."""
 
@@ -77,6 +92,11 @@ class WarpCode:
     start: int  # what `next` of a lane is at first
     calls: set[str] = field(default_factory=set)  # functions of the runtime
     limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    meeting: list[bool] = field(default_factory=list)  # places where lanes wait for the others of the warp
+    tree: list[int] = field(default_factory=list)  # parents, then ranks of places among the post-dominators
+    lines: list[tuple[int, int]] = field(default_factory=list)  # file and line of each place; (0, 0): not known
+    stops: list[tuple[int, int]] = field(default_factory=list)  # the same, (0, 0) where a debugger does not stop
+    registers: dict[str, int] = field(default_factory=dict)  # where a warp's state has them
 
 
 def lay_out(variables: list[Variable], gap: int = 0) -> tuple[dict[str, int], int]:
@@ -90,19 +110,19 @@ def lay_out(variables: list[Variable], gap: int = 0) -> tuple[dict[str, int], in
     return offsets, end
 
 
-def emit_warp(module: Module, entry: Entry, globals_at: dict[str, int]) -> WarpCode:
+def emit_warp(module: Module, entry: Entry, globals_at: dict[str, int], code_form: CodeForm | None = None) -> WarpCode:
     """The code of one kernel. `globals_at` are the places of the module's variables in its block of memory.
 
     Raises `PtxError` for whatever there is no rule for.
     """
-    return Warp(module, entry, globals_at).function()
+    return Warp(module, entry, globals_at, code_form or CodeForm()).function()
 
 
 class Warp:
     """Makes the text; the rules of `emit_warp32_ops` and `emit_warp32_memory` work with it."""
 
-    def __init__(self, module: Module, entry: Entry, globals_at: dict[str, int]):
-        self.module, self.entry = module, entry
+    def __init__(self, module: Module, entry: Entry, globals_at: dict[str, int], code_form: CodeForm):
+        self.module, self.entry, self.form = module, entry, code_form
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.calls: set[str] = set()
@@ -435,22 +455,26 @@ class Warp:
     # control
 
     def function(self) -> WarpCode:
-        found = flow(self.entry)
+        found = flow(self.entry, self.form.begins)
         self.position = found.position
+        self.stops: list[tuple[int, int]] = [(0, 0)] * len(found.blocks)
         if len(found.blocks) >= WAITING:
             raise PtxError(
                 self.entry.line, f"the function has {len(found.blocks)} basic blocks, the limit is {WAITING}"
             )
         for number in found.order:
             self._block(number, found.blocks[number], found.live_out[number])
-        self.declarations.update(_CONTROL)
-        self.calls.update(_CONTROL)
+        pick = {"loop-aware": "emu_pick", "ipdom": "emu_pick_ipdom", "random": "emu_pick_random"}[self.form.schedule]
+        control = {"emu_runnable": "i32 @emu_runnable(ptr)", "emu_part": "void @emu_part(ptr, i32, i32, i16, i16)",
+                   pick: f"i64 @{pick}(ptr, ptr)"}  # fmt: skip
+        self.declarations.update({name: f"declare {text}" for name, text in control.items()})
+        self.calls.update(control)
         symbol = "warp_" + "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in self.entry.name)
         cases = " ".join(f"i16 {place}, label %b{place}" for place in range(len(found.blocks)))
         text = "\n".join(
             [
                 _HEAD.format(symbol=symbol, params=CONTEXT["params"]),
-                _DISPATCH.format(cases=cases, paused=PAUSED),
+                _DISPATCH.format(cases=cases, paused=PAUSED, pick=pick),
                 *self.lines,
                 "}",
                 *self.declarations.values(),
@@ -460,7 +484,21 @@ class Warp:
         params = [(p, self.params[p.name]) for p in self.entry.params]
         size = -(-self.file_end // 64) * 64
         return WarpCode(symbol, text, self.sites, params, self.params_size, self.shared_size, self.local_size, size,
-                        self.position[0], self.calls, self.entry.limits)  # fmt: skip
+                        self.position[0], self.calls, self.entry.limits, self._meeting(found), self._tree(found),
+                        [_first_line(found.blocks[block]) for block in found.order], self.stops, self.file)  # fmt: skip
+
+    def _meeting(self, found: Flow) -> list[bool]:
+        """By place: whether the block begins with what lanes wait for each other at."""
+        firsts = [(*block.body, *((block.ending,) if block.ending else ())) for block in found.blocks]
+        return [bool(firsts[block]) and needs_warp(firsts[block][0]) for block in found.order]
+
+    def _tree(self, found: Flow) -> list[int]:
+        """The tree of post-dominators by places."""
+        ends = [_ends(block) for block in found.blocks]
+        parents, ranks = postdominators([block.successors for block in found.blocks], ends)
+        place = [*self.position, len(found.blocks)]
+        by_place = [*found.order, len(found.blocks)]
+        return [place[parents[block]] for block in by_place] + [ranks[block] for block in by_place]
 
     def _block(self, number: int, block: Block, live_out: set[str]) -> None:
         place = self.position[number]
@@ -468,6 +506,8 @@ class Warp:
         self.lines.append(f"b{place}:")
         self.mask = self.value("load i32, ptr %mask")
         self.lanes = self.value(f"bitcast i32 {self.mask} to {TRUTH}")
+        if self.form.first_line:
+            self._stop(place, block)
         self._count(len(block.body) + (1 if block.ending else 0))
         changed: set[str] = set()
         for instruction in block.body:
@@ -481,7 +521,7 @@ class Warp:
                 guard = self._guard(block.ending)
             if block.ending.parts[0] == "brx":
                 table = self.get(block.ending.operands[0], types.uint32)
-        self._spill(changed & live_out)
+        self._spill(changed if self.form.first_line else changed & live_out)
         ending = block.ending
         kind = ending.parts[0] if ending else ""
         if ending is None:
@@ -497,6 +537,24 @@ class Warp:
             self._trap(place, guard, ending)
         else:
             self._leave(place, guard, LEFT, block.follow)
+
+    def _stop(self, place: int, block: Block) -> None:
+        """A debugger may stop here: all registers are in the warp's file."""
+        first = next(iter((*block.body, *((block.ending,) if block.ending else ()))), None)
+        if first is None or not first.loc[1] or first.loc[0] in self.form.quiet:
+            return
+        own = next(item.loc[0] for item in self.entry.body if isinstance(item, Instruction) and item.loc[1])
+        if first.loc[0] == own and first.loc[1] < self.form.first_line:
+            return  # what comes before the kernel's body
+        self.stops[place] = first.loc
+        self.declarations["emu_step"] = "declare i1 @emu_step(ptr, ptr, i32, i64, i64)"
+        line = first.loc[0] << 24 | first.loc[1]
+        self.calls.add("emu_step")
+        self.lines.append(f"  store i16 {place}, ptr %next")
+        stop = self.value(f"call i1 @emu_step(ptr %c, ptr %w, i32 {self.mask}, i64 {place}, i64 {line})")
+        go = self._label("go")
+        self.lines.append(f"  br i1 {stop}, label %pause, label %{go}")
+        self._start(go)
 
     def _instruction(self, instruction: Instruction) -> None:
         self.current = instruction.line
@@ -625,6 +683,19 @@ class Warp:
         self.lines.append(f"  store i16 {LEFT - 0x10000}, ptr %next\n  br label %leave")
 
 
+def _first_line(block: Block) -> tuple[int, int]:
+    """File and line of the first instruction that has one."""
+    instructions = (*block.body, *((block.ending,) if block.ending else ()))
+    return next((one.loc for one in instructions if one.loc[1]), (0, 0))
+
+
+def _ends(block: Block) -> bool:
+    """Whether threads end in a block."""
+    if block.ending is not None and block.ending.parts[0] in ("ret", "exit", "trap"):
+        return True
+    return block.follow == EXIT and (block.ending is None or bool(block.ending.guard) or is_barrier(block.ending))
+
+
 def _symbols(operands: tuple[Operand, ...]) -> set[str]:
     found: set[str] = set()
     for operand in operands:
@@ -676,7 +747,7 @@ park:
   call void @emu_part(ptr %w, i32 %park.mask, i32 %park.mask, i16 %park.next, i16 %park.next)
   br label %dispatch
 dispatch:
-  %picked = call i64 @emu_pick(ptr %c, ptr %w)
+  %picked = call i64 @{pick}(ptr %c, ptr %w)
   %some = icmp sge i64 %picked, 0
   br i1 %some, label %go, label %return
 go:
@@ -694,8 +765,3 @@ pause:
   %pause.next = load i16, ptr %next
   call void @emu_part(ptr %w, i32 %pause.mask, i32 %pause.mask, i16 %pause.next, i16 %pause.next)
   ret i32 {paused}"""
-_CONTROL = {
-    "emu_runnable": "declare i32 @emu_runnable(ptr)",
-    "emu_part": "declare void @emu_part(ptr, i32, i32, i16, i16)",
-    "emu_pick": "declare i64 @emu_pick(ptr, ptr)",
-}

@@ -99,6 +99,22 @@ pause:
 """
 
 _GRID = f"""
+; the next of the launch's random numbers (Marsaglia, Xorshift RNGs, 2003)
+define i64 @emu_random(ptr %c) nounwind {{
+{field("random", "%x")}
+  %a = shl i64 %x, 13
+  %b = xor i64 %x, %a
+  %d = lshr i64 %b, 7
+  %e = xor i64 %b, %d
+  %f = shl i64 %e, 17
+  %g = xor i64 %e, %f
+  store i64 %g, ptr %x.at
+  %h = mul i64 %g, 2685821657736338717
+  %i = lshr i64 %h, 16
+  %j = xor i64 %h, %i
+  ret i64 %j
+}}
+
 define void @emu_grid(ptr %c, i64 %begin, i64 %end) nounwind {{
 entry:
 {field("grid_x", "%gx")}
@@ -109,10 +125,35 @@ entry:
 {field("quantum", "%quantum")}
 {field("limit", "%limit")}
 {field("entry", "%code", "ptr")}
+{field("order_step", "%order.step")}
+{field("order_first", "%order.first")}
+{field("random", "%random")}
+  %by.chance = icmp ne i64 %random, 0
+  %number.at = getelementptr i8, ptr %c, i64 {CONTEXT["number"]}
+  %rotation.at = getelementptr i8, ptr %c, i64 {CONTEXT["rotation"]}
+  %epoch.at = getelementptr i8, ptr %c, i64 {CONTEXT["epoch"]}
+  %running.at = getelementptr i8, ptr %c, i64 {CONTEXT["running"]}
+  %waiting.at = getelementptr i8, ptr %c, i64 {CONTEXT["waiting"]}
+{field("turn", "%turn.saved")}
+  %goes.on = icmp ne i64 %turn.saved, 0
+  br i1 %goes.on, label %proceed, label %fresh
+proceed:
+  store i64 0, ptr %turn.saved.at
+  %turn.again = sub i64 %turn.saved, 1
+  %running.word = load i64, ptr %running.at
+  %running.again = icmp ne i64 %running.word, 0
+  %waiting.word = load i64, ptr %waiting.at
+  %waiting.again = icmp ne i64 %waiting.word, 0
+  br label %turn
+fresh:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %block, label %done
 block:
-  %number = phi i64 [ %begin, %entry ], [ %number.next, %block.done ]
+  %place = phi i64 [ %begin, %fresh ], [ %place.next, %block.done ]
+  store i64 %place, ptr %number.at
+  %place.scaled = mul i64 %place, %order.step
+  %place.moved = add i64 %place.scaled, %order.first
+  %number = urem i64 %place.moved, %end
   %x = urem i64 %number, %gx
   %rest = udiv i64 %number, %gx
   %y = urem i64 %rest, %gy
@@ -124,7 +165,6 @@ block:
         for f, v in (("block", "number"), ("ctaid_x", "x"), ("ctaid_y", "y"), ("ctaid_z", "z"))
     )
 }
-  %epoch.at = getelementptr i8, ptr %c, i64 {CONTEXT["epoch"]}
   store i64 0, ptr %epoch.at
   br label %init
 init:
@@ -138,16 +178,32 @@ init:
   store i32 {PAUSED}, ptr %i.status
   %i.high = getelementptr i8, ptr %i.warp, i64 {WARP["high"]}
   store i32 0, ptr %i.high
+  %i.depth = getelementptr i8, ptr %i.warp, i64 {WARP["depth"]}
+  store i32 0, ptr %i.depth
+  %i.stop = getelementptr i8, ptr %i.warp, i64 {WARP["last_stop"]}
+  store i64 0, ptr %i.stop
+  %i.stack = getelementptr i8, ptr %i.warp, i64 {WARP["stack"]}
+  store i64 -1, ptr %i.stack
   %i.next = add i64 %i, 1
   %i.more = icmp slt i64 %i.next, %warps
   br i1 %i.more, label %init, label %round
 round:
+  br i1 %by.chance, label %rotate, label %turns
+rotate:
+  %dice = call i64 @emu_random(ptr %c)
+  %rotated = urem i64 %dice, %warps
+  store i64 %rotated, ptr %rotation.at
+  br label %turns
+turns:
   br label %turn
 turn:
-  %j = phi i64 [ 0, %round ], [ %j.next, %turn.next ]
-  %running = phi i1 [ false, %round ], [ %running.next, %turn.next ]
-  %waiting = phi i1 [ false, %round ], [ %waiting.next, %turn.next ]
-  %j.offset = mul i64 %j, %stride
+  %j = phi i64 [ 0, %turns ], [ %j.next, %turn.next ], [ %turn.again, %proceed ]
+  %running = phi i1 [ false, %turns ], [ %running.next, %turn.next ], [ %running.again, %proceed ]
+  %waiting = phi i1 [ false, %turns ], [ %waiting.next, %turn.next ], [ %waiting.again, %proceed ]
+  %rotation = load i64, ptr %rotation.at
+  %j.sum = add i64 %j, %rotation
+  %j.warp = urem i64 %j.sum, %warps
+  %j.offset = mul i64 %j.warp, %stride
   %w = getelementptr i8, ptr %area, i64 %j.offset
   %status.at = getelementptr i8, ptr %w, i64 {WARP["status"]}
   %before = load i32, ptr %status.at
@@ -155,7 +211,15 @@ turn:
   br i1 %can, label %run, label %kept
 run:
 {field("warp_instructions", "%done.so.far")}
-  %later = add i64 %done.so.far, %quantum
+  br i1 %by.chance, label %short, label %long
+short:
+  %length.dice = call i64 @emu_random(ptr %c)
+  %length.some = and i64 %length.dice, 255
+  %length = add i64 %length.some, 1
+  br label %long
+long:
+  %turn.length = phi i64 [ %quantum, %run ], [ %length, %short ]
+  %later = add i64 %done.so.far, %turn.length
   %soon = icmp ult i64 %later, %limit
   %stop = select i1 %soon, i64 %later, i64 %limit
   %stop.at = getelementptr i8, ptr %c, i64 {CONTEXT["stop"]}
@@ -164,7 +228,15 @@ run:
   store i32 %after, ptr %status.at
 {field("fault", "%fault")}
   %faulted = icmp ne i64 %fault, 0
-  br i1 %faulted, label %done, label %counted
+  br i1 %faulted, label %stopped, label %counted
+stopped:
+  %turn.now = add i64 %j, 1
+  store i64 %turn.now, ptr %turn.saved.at
+  %running.save = zext i1 %running to i64
+  store i64 %running.save, ptr %running.at
+  %waiting.save = zext i1 %waiting to i64
+  store i64 %waiting.save, ptr %waiting.at
+  br label %done
 counted:
   %paused = icmp eq i32 %after, {PAUSED}
   br i1 %paused, label %limited, label %kept
@@ -221,8 +293,9 @@ released:
   %k.more = icmp slt i64 %k.next, %warps
   br i1 %k.more, label %release, label %round
 block.done:
-  %number.next = add i64 %number, 1
-  %more = icmp slt i64 %number.next, %end
+  %place.last = load i64, ptr %number.at
+  %place.next = add i64 %place.last, 1
+  %more = icmp slt i64 %place.next, %end
   br i1 %more, label %block, label %done
 done:
   ret void

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator
 
 from engine.compiler.emit_warp32_order import field, order_of_warps
+from engine.compiler.emit_warp32_schedules import SCHEDULES, schedules
 from engine.compiler.warp_layout import CONTEXT, GENERIC, ILLEGAL_ADDRESS, LANES, LOG_RECORD, MISALIGNED, WARP
 
 ADDRESSES = f"<{LANES} x i64>"
@@ -27,9 +28,9 @@ def access_name(what: str, space: str, bits: int) -> str:
 
 def runtime() -> tuple[str, list[str]]:
     """The LLVM module and the names of the functions in it."""
-    parts = [_RESOLVE, *map(_check, SPACES), _OTHERS, order_of_warps()]
+    parts = [_RESOLVE, *map(_check, SPACES), _OTHERS, order_of_warps(), schedules()]
     names = ["emu_grid", "emu_permute", "emu_match", "emu_trap", "emu_print", "emu_runnable",
-             "emu_part", "emu_pick", "emu_barrier"]  # fmt: skip
+             "emu_part", "emu_pick", "emu_barrier", *SCHEDULES]  # fmt: skip
     for what, space, bits in itertools.product(("load", "store"), SPACES, WIDTHS):
         parts.append(_access(what, space, bits))
         names.append(access_name(what, space, bits))

@@ -24,6 +24,9 @@ class Location(NamedTuple):
     file: str = ""  # "": that of the function
 
 
+OBSERVED = "@"  # begins the names of slots that a debugger wants to see: they stay, though nothing reads them
+
+
 class Op:
     """An operation and the value it yields (`type` is void when it yields none)."""
 

@@ -129,7 +129,8 @@ class Kernel:
         try:
             if self.front_end != "python":
                 return self._lowered_elsewhere(list(arg_types))
-            return lower_function(self.func, list(arg_types), is_kernel=True)
+            observe = bool(self.options.get("observe"))
+            return lower_function(self.func, list(arg_types), is_kernel=True, observe=observe)
         except CompileError as error:
             raise error.with_traceback(None) from None
 

@@ -9,7 +9,7 @@ loop wait behind it until all have left. Within that, blocks stand in topologica
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.compiler.ptx_parser import Address, Entry, Group, Instruction, Operand, PtxError, Reg, Symbol
@@ -62,9 +62,12 @@ class Flow:
         return places
 
 
-def flow(entry: Entry) -> Flow:
-    """Blocks, order and live registers of a function. Raises `PtxError` for a branch to nowhere."""
-    blocks = _split(entry)
+def flow(entry: Entry, begins: Callable[[Instruction, Instruction | None], bool] | None = None) -> Flow:
+    """Blocks, order and live registers of a function. Raises `PtxError` for a branch to nowhere.
+
+    `begins(instruction, before)` tells of an instruction behind another of its block that it begins a new one.
+    """
+    blocks = _split(entry, begins)
     edges = [block.successors for block in blocks]
     live_in, live_out = _liveness(entry, blocks, edges)
     return Flow(blocks, loop_order(edges), live_in, live_out)
@@ -76,7 +79,12 @@ def is_barrier(instruction: Instruction) -> bool:
     return parts[0] in BARRIERS and "warp" not in parts and "arrive" not in parts
 
 
-def _split(entry: Entry) -> list[Block]:
+def needs_warp(instruction: Instruction) -> bool:
+    """Whether lanes wait for each other here: barriers, shuffles, votes."""
+    return "sync" in instruction.parts or is_barrier(instruction)
+
+
+def _split(entry: Entry, begins: Callable[[Instruction, Instruction | None], bool] | None) -> list[Block]:
     blocks: list[Block] = [Block()]
     labels: dict[str, int] = {}
     ended = False
@@ -89,7 +97,8 @@ def _split(entry: Entry) -> list[Block]:
             labels[item] = len(blocks) - 1
             ended = False
             continue
-        if ended:
+        body = blocks[-1].body
+        if ended or begins is not None and body and begins(item, body[-1]):
             blocks.append(Block())
         ended = item.parts[0] in _ENDINGS or is_barrier(item)
         if ended:
@@ -183,6 +192,54 @@ def _components(roots: Sequence[int], nodes: set[int], edges: list[set[int]]) ->
 def _inside(targets: set[int], nodes: set[int]) -> Iterator[int]:
     # later blocks of the text first: they then come later in the order, which is the reverse of finishing
     return iter(sorted((n for n in targets if n in nodes), reverse=True))
+
+
+def postdominators(edges: Sequence[Sequence[int]], leaves: Sequence[bool]) -> tuple[list[int], list[int]]:
+    """Parent and rank of each node in the tree of post-dominators; its root, one more node, is the end of the thread.
+
+    leaves: the nodes that end threads. A parent has a higher rank. Nodes that never come to the end hang at the root.
+    (Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm, 2001, on the reversed graph.)
+    """
+    root = len(edges)
+    after = [[*targets, *([root] if ends else [])] for targets, ends in zip(edges, leaves, strict=True)]
+    before: list[list[int]] = [[] for _ in range(root + 1)]
+    for node, targets in enumerate(after):
+        for target in targets:
+            before[target].append(node)
+    rank, count = [-1] * (root + 1), 0
+    work: list[tuple[int, Iterator[int]]] = [(root, iter(before[root]))]
+    seen = {root}
+    order: list[int] = []  # each node behind those that it is reached from by the reversed edges
+    while work:
+        node, following = work[-1]
+        new = next((other for other in following if other not in seen), None)
+        if new is None:
+            rank[node], count = count, count + 1
+            order.append(node)
+            work.pop()
+        else:
+            seen.add(new)
+            work.append((new, iter(before[new])))
+    parents = [-1] * (root + 1)
+    parents[root] = root
+    changed = True
+    while changed:
+        changed = False
+        for node in reversed(order[:-1]):
+            found = -1
+            for other in after[node]:
+                if parents[other] < 0:
+                    continue
+                if found < 0:
+                    found = other
+                while found != other:
+                    if rank[found] < rank[other]:
+                        found = parents[found]
+                    else:
+                        other = parents[other]
+            if found != parents[node]:
+                parents[node], changed = found, True
+    return [root if parent < 0 else parent for parent in parents], rank
 
 
 # live registers

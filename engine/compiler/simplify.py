@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.compiler.contract import Contraction
-from engine.compiler.ir import Function, Op, Region, sweep
+from engine.compiler.ir import OBSERVED, Function, Op, Region, sweep
 from engine.compiler.ops import ELEMENTWISE, LAUNCH
 from engine.compiler.simplify_rules import IDENTITIES, fold_op
 from engine.compiler.types import Scalar
@@ -233,11 +233,15 @@ _FORWARD: dict[str, Callable[[_Forward, Op, list[Op]], None]] = {
 # dead code
 
 
+def _is_observed(slot: Op) -> bool:
+    return slot.kind == "slot" and str(slot.attrs["name"]).startswith(OBSERVED)
+
+
 def _drop_dead(body: Region) -> dict[Op, int]:
     """Removes what nobody reads, in place; returns how often each remaining op is used."""
     order: list[Op] = []
     _flatten(body, order)
-    uses = dict.fromkeys(order, 0)
+    uses = {op: int(_is_observed(op)) for op in order}
     for op in order:
         operands = op.operands
         if op.kind == "set":

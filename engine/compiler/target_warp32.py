@@ -24,6 +24,7 @@ _lock = threading.Lock()
 class Translation:
     """A PTX module and the LLVM text of each of its kernels; `times` are seconds by stage."""
 
+    text: str
     module: Module
     kernels: dict[str, WarpCode]
     variables: list[Variable]
@@ -41,7 +42,7 @@ def translate(ptx: str) -> Translation:
     offsets, size = lay_out([_aligned(v) for v in variables], RED_ZONE)
     kernels = {name: emit_warp(module, entry, offsets) for name, entry in module.functions.items() if entry.is_kernel}
     times = {"parse": parsed - start, "translate": time.perf_counter() - parsed}
-    return Translation(module, kernels, variables, offsets, size, times)
+    return Translation(ptx, module, kernels, variables, offsets, size, times)
 
 
 def _aligned(v: Variable) -> Variable:

@@ -25,6 +25,13 @@ CONTEXT = {
             "epoch",  # barriers that the block has passed
             "log", "log_used", "log_size", "hook",  # a record of every access, where somebody wants them
             "collect",  # go on after a bad access: the records tell of it
+            "order_step", "order_first",  # the n-th block to run is (n · step + first) mod their count
+            "random",  # state of the random numbers; 0: everything has its fixed order
+            "rotation",  # of the warps in this round
+            "meeting",  # a byte for each place in the code: lanes wait there for the others (schedule "random")
+            "tree", "tree_size",  # 2 × (size + 1) × i16: parent and rank of each place among the post-dominators
+            "number", "turn", "running", "waiting",  # where a launch that was stopped goes on; turn: warp + 1
+            "steps", "step_goal", "step_flags", "step_hook", "step_again",  # see `emu_step`
         )
     )
 }  # fmt: skip
@@ -38,8 +45,11 @@ WARP = {
     "index": 196,  # i32: number of the warp in its block
     "high": 200,  # i32: run the block that is last instead of first once, so that no lane starves
     "local": 208,  # i64: address of the local memory of lane 0
+    "depth": 204,  # i32: entries on the stack below that stand under the top one (schedule "ipdom")
+    "last_stop": 216,  # i64: where a debugger's step was last: line and file in the bits from 16 on, place + 1 below
     "tid_x": 256, "tid_y": 384, "tid_z": 512,  # 32 x i32
-    "registers": 640,
+    "stack": 640,  # 64 x (i32 lanes, i16 place where they meet, unused)
+    "registers": 1152,
 }  # fmt: skip
 
 LOG_RECORD = 32 + 8 * LANES  # bytes: site, lanes that wanted, lanes that did, block, warp, epoch; addresses
@@ -50,7 +60,10 @@ LEFT, WAITING = 0xFFFF, 0xFFFE  # in `next`: the lane has ended; it waits at a b
 ENDED, AT_BARRIER, PAUSED = 0, 1, 2
 
 # what stopped a launch
-NO_FAULT, ILLEGAL_ADDRESS, MISALIGNED, ENDLESS, TRAP, BAD_LANE = 0, 1, 2, 3, 4, 5
+NO_FAULT, ILLEGAL_ADDRESS, MISALIGNED, ENDLESS, TRAP, BAD_LANE, STOPPED = 0, 1, 2, 3, 4, 5, 6
+
+# which of the blocks that lanes wait for runs next
+SCHEDULES = ("loop-aware", "ipdom", "random")
 
 # where an address points to
 GENERIC, GLOBAL, SHARED, LOCAL = 0, 1, 2, 3

@@ -14,10 +14,14 @@ from engine.compiler import pipeline
 from engine.compiler.kernel import Kernel
 from engine.config import config
 from engine.context.device import ALIASES, get_device
+from engine.context.emulator.status import DriverFailure
+from engine.context.launch import launch_unseen
 
 if TYPE_CHECKING:
     from engine.compiler.audit.report import KernelAudit
+    from engine.context.emulator.schedules import Outcome
     from engine.context.emulator.trace import Trace
+    from engine.debug.stepper import Stepper
 
 STAGES = ("hir", "mir", "llvm", "asm", "ptx")
 
@@ -84,16 +88,51 @@ def profile_compile() -> Iterator[CompileProfile]:
         pipeline.watchers.remove(note)
 
 
-def trace(checks: Sequence[str] = ("mem", "init", "race", "sync")) -> Trace:
+def trace(checks: Sequence[str] = ("mem", "init", "race", "sync"), schedules: bool = False) -> Trace:
     """`with trace() as report:` records and checks the launches on emulated GPUs in the block.
 
     report.findings: bounds and alignment (mem), reads of memory never written (init), races (race), divergent barriers
     (sync), each with lines and threads. report.metrics, report.kernels: cost of each line's accesses; instructions and
-    share of active lanes of each kernel. Raises ConfigError for an unknown check, ImportError without cuda-python.
+    share of active lanes of each kernel. schedules: run each launch under each schedule first, on a copy of the memory,
+    and note in report.kernels the share of active lanes of each, and whether memory depends on it. Raises ConfigError
+    for an unknown check, ImportError without cuda-python.
     """
     from engine.context.emulator.trace import Trace
 
-    return Trace(checks)
+    return Trace(checks, schedules)
+
+
+def step(kernel: Kernel, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), device: Any = "emu",
+         block_dim: int = 256) -> Stepper:  # fmt: skip
+    """A launch on an emulated GPU that stands at its first line: `run` to a `breakpoint`, `step`, go `back`, look.
+
+    The arguments are those of `launch`. The arrays show what the kernel has written so far. Raises ValueError for
+    another device or a launch without threads, and whatever `launch` raises.
+    """
+    from engine.debug.stepper import Stepper
+
+    return Stepper(kernel, dim, inputs, outputs, device, block_dim)
+
+
+def schedules(kernel: Kernel, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), device: Any = "emu",
+              seeds: Sequence[int] = (1, 2), block_dim: int = 256) -> list[Outcome]:  # fmt: skip
+    """A launch under each order in which a GPU may run the lanes of its warps, and then once as usual.
+
+    A row for "loop-aware" (a loop's header behind its body), "ipdom" (a stack of meeting points, as GPUs before Volta)
+    and "random" with each seed: its share of active lanes, and whether it leaves the same memory. Where not, the
+    kernel has a race, or float atomics. Raises ValueError for another device, and whatever `launch` raises.
+    """
+    from engine.context.emulator.schedules import compare
+    from engine.debug.stepper import caught, device_error, emulated_driver
+
+    driver = emulated_driver(device)
+    launch = caught(kernel, dim, [*inputs, *outputs], device, block_dim)
+    try:
+        found = compare(launch, seeds)
+    except DriverFailure as failure:
+        raise device_error(driver, failure) from None
+    launch_unseen(kernel, dim, [*inputs, *outputs], device, block_dim)
+    return found
 
 
 def trace_of(device: str) -> Trace:
@@ -119,12 +158,13 @@ def audit(kernel: Kernel, wide: bool = False, types: Sequence[Any] | None = None
     return audit_one(kernel, wide, types, confirm)
 
 
-def trace_script(path: str, checks: Sequence[str], arguments: Sequence[str] = (), quiet: bool = False) -> Trace:
+def trace_script(path: str, checks: Sequence[str], arguments: Sequence[str] = (), quiet: bool = False,
+                 schedules: bool = False) -> Trace:  # fmt: skip
     """Runs a Python script with its launches on the emulated GPU, and returns the report.
 
     The default device and the names of GPUs mean `emu` meanwhile; `quiet` sends the script's own output to stderr.
     """
-    report = trace(checks)
+    report = trace(checks, schedules)
     argv, aliases = sys.argv, dict(ALIASES)
     sys.argv = [path, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))

@@ -16,7 +16,7 @@ from engine.compiler import ops, types
 from engine.compiler.diagnostics import compile_error, did_you_mean
 from engine.compiler.frontend.names import NameUse
 from engine.compiler.frontend.unsupported import unsupported
-from engine.compiler.ir import Function, Location, Op, Region
+from engine.compiler.ir import OBSERVED, Function, Location, Op, Region
 from engine.compiler.source import Source
 from engine.errors import CompileError
 
@@ -87,6 +87,7 @@ class Lowering:
         self.places: list[dict[str, Any]] = []  # of the calls being lowered: where references point to
         self.refs: list[str] = []  # parameters whose final values go back to the caller
         self.tiles: dict[str, Op] = {}  # the memory of tiles whose names are assigned more than once
+        self.observe = False  # a debugger wants to see what the function assigns
         self.named_tiles: set[Op] = set()  # tiles that have a name: another name of a register tile is a copy
         self.has_result = False  # a return statement has fixed the result type
         self.adjoints: dict[str, Any] | None = None  # in the gradient of a function: the places of `adjoint[x]`
@@ -193,6 +194,8 @@ class Lowering:
             return
         if not self.uses.needs_slot(name, by_reference):
             self.bound[name] = Binding(self.value(v, node, want) if want is not None else v, self.region)
+            if self.observe and isinstance(v, Op) and not by_reference:
+                self.emit("set", types.void, self.slot(v.type, name), v, node=node)
             return
         slot = self.slots.get(name)
         value = self.value(v, node, slot.type if slot is not None else want)
@@ -212,7 +215,7 @@ class Lowering:
 
     def slot(self, t: types.Type, name: str) -> Op:
         """A new mutable local."""
-        return self.at_start(Op("slot", t, (), {"name": name}))
+        return self.at_start(Op("slot", t, (), {"name": OBSERVED + name if self.observe else name}))
 
     def at_start(self, op: Op) -> Op:
         """Puts an op without operands at the start of the function, where every later op can use it."""

@@ -419,12 +419,13 @@ def returns_a_value(ctx: Lowering) -> bool:
         len(ctx.function.result.items) > len(ctx.refs))  # fmt: skip
 
 
-def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False) -> Function:
-    """Lowers the body of `callee` with its parameters specialised."""
+def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False, observe: bool = False) -> Function:
+    """Lowers the body of `callee` with its parameters specialised; `observe` keeps what its names hold visible."""
     source = callee.source
     tree = source.tree
     function = Function(callee.name, [], file=source.filename, line=source.first_line, is_kernel=is_kernel)
     ctx = Lowering(source, function)
+    ctx.observe = observe
     for parameter, spec in zip(source.parameters, specs, strict=True):
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             at = source.parameter(parameter.name)

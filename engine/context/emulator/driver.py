@@ -20,8 +20,10 @@ from typing import Any
 import cuda.bindings.driver as real
 import numpy as np
 
+from engine.config import config
 from engine.context.emulator import grid, loading, trace
 from engine.context.emulator.memory import Allocation, Memory
+from engine.context.emulator.schedules import compare
 from engine.context.emulator.status import DriverFailure
 
 SUCCESS = real.CUresult.CUDA_SUCCESS
@@ -90,6 +92,7 @@ class Driver:
         self.memory = Memory(TOTAL_MEMORY)
         self.counters = grid.Counters()
         self.last_text = ""  # what `cuGetErrorString` adds
+        self.catcher: Callable[[grid.Run], None] | None = None  # gets launches instead of running them
         self.own_trace: trace.Trace | None = None  # of a device whose launches are always traced
         self._initialised = False
         self._lock = threading.RLock()
@@ -474,7 +477,16 @@ class Driver:
         self._stream(hStream)
         params = self._parameters(function, kernelParams)
         blocks, threads = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
-        grid.run(self.memory, function, blocks, threads, sharedMemBytes, params, self.counters, self.report)
+        launch = grid.Run(self.memory, function.in_form(config.emu_schedule), blocks, threads, sharedMemBytes, params)
+        if self.catcher is not None:
+            self.catcher(launch)
+            return
+        if self.report is not None and self.report.schedules:
+            rows = compare(launch)
+            shares = {row.schedule: row.efficiency for row in rows}
+            self.report.note_schedules(launch.function.name, shares, all(row.same for row in rows))
+        seed = grid.random_state(config.emu_seed, self.counters.launches) if config.emu_schedule == "random" else 0
+        grid.run(launch, self.counters, seed, self.report)
 
     def _parameters(self, function: loading.LoadedFunction, given: Any) -> bytes:
         """`kernelParams` as the real binding takes it: the address of an array of pointers, or (values, types)."""

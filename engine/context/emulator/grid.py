@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from engine.context.emulator.status import DriverFailure
 
 QUANTUM = 200_000  # warp instructions until it is the next warp's turn
 PRINT_BYTES = 1 << 20
+_WORD = (1 << 64) - 1
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535)
 
 _run_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -148,68 +150,142 @@ def check_sizes(
         raise DriverFailure("CUDA_ERROR_INVALID_VALUE", f"launch of {function.name}: {reason}")
 
 
-def run(memory: Memory, function: LoadedFunction, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic: int,
-        params: bytes, counters: Counters, report: trace.Trace | None = None) -> None:  # fmt: skip
+class Run:
+    """One launch: what its code reads, and how far it is."""
+
+    def __init__(self, memory: Memory, function: LoadedFunction, grid: tuple[int, int, int],
+                 block: tuple[int, int, int], dynamic: int, params: bytes):  # fmt: skip
+        """Checks the launch. Raises DriverFailure for one that no GPU takes."""
+        from engine.compiler.target_warp32 import link_warp
+
+        if function.module.unloaded:
+            raise DriverFailure("CUDA_ERROR_INVALID_HANDLE", f"the module of {function.name} was unloaded")
+        check_sizes(function, grid, block, dynamic)
+        if not function.address:
+            function.address = link_warp(function.code)
+        self.memory, self.function, self.grid, self.block = memory, function, grid, block
+        self.threads = block[0] * block[1] * block[2]
+        self.blocks = grid[0] * grid[1] * grid[2]
+        self.shape = _shape(function, block, dynamic)
+        self.dynamic, self.params = dynamic, params
+        self._holders: list[Any] = []
+
+    def begin(self, seed: int = 0, **fields: int) -> None:
+        """Puts everything to the start; `seed` ≠ 0 begins the random schedule, `fields` are more of the context."""
+        shape, function, (grid, block) = self.shape, self.function, (self.grid, self.block)
+        table = self.memory.table()
+        ctypes.memset(shape.sites, 0, shape.site_bytes)
+        ctypes.memset(shape.shared, POISON, shape.shared_size)
+        params = ctypes.create_string_buffer(self.params, len(self.params) + 1)
+        meeting = np.array([*function.code.meeting, 0], np.uint8)
+        tree = np.array(function.code.tree, np.int16)
+        self._holders = [table, params, meeting, tree]
+        values = {
+            "params": ctypes.addressof(params), "params_size": len(self.params), "globals": function.module.base,
+            "grid_x": grid[0], "grid_y": grid[1], "grid_z": grid[2], "block_x": block[0], "block_y": block[1],
+            "block_z": block[2], "warps": shape.warps,
+            "shared": shape.shared, "shared_size": shape.shared_size, "warp_area": shape.area,
+            "warp_stride": function.code.warp_size, "local_size": function.code.local_size,
+            "local_stride": shape.local_stride, "table": table.ctypes.data,
+            "table_count": len(table), "sites": shape.sites, "quantum": QUANTUM,
+            "limit": config.emu_budget, "entry": function.address, "printed": shape.printed,
+            "printed_size": PRINT_BYTES, "order_step": 1, "meeting": meeting.ctypes.data,
+            "tree": tree.ctypes.data, "tree_size": len(tree) // 2 - 1,
+        }  # fmt: skip
+        if seed:
+            values |= {"random": seed, "order_step": _coprime(seed % self.blocks, self.blocks),
+                       "order_first": seed // self.blocks % self.blocks}  # fmt: skip
+        values |= fields
+        packed = struct.pack(f"<{len(CONTEXT)}Q", *[values.get(name, 0) for name in CONTEXT])
+        ctypes.memmove(shape.context, packed, CONTEXT_BYTES)
+
+    def go(self) -> dict[str, int]:
+        """Runs to the end, or to what stops it, from where it is: the context afterwards."""
+        from engine.compiler.target_host import host_target
+        from engine.compiler.target_warp32 import runtime_addresses
+
+        _run_type(host_target().call_address)(runtime_addresses()["emu_grid"], self.shape.context, 0, self.blocks)
+        return self.context()
+
+    def context(self) -> dict[str, int]:
+        """The fields of the context."""
+        held = ctypes.string_at(self.shape.context, CONTEXT_BYTES)
+        return dict(zip(CONTEXT, struct.unpack(f"<{len(CONTEXT)}Q", held), strict=True))
+
+    def set(self, **fields: int) -> None:
+        """Changes fields of the context."""
+        for name, value in fields.items():
+            ctypes.c_uint64.from_address(self.shape.context + CONTEXT[name]).value = value
+
+    def place_of(self, number: int) -> tuple[int, int, int]:
+        """Index of a block in the grid."""
+        return number % self.grid[0], number // self.grid[0] % self.grid[1], number // (self.grid[0] * self.grid[1])
+
+
+def _coprime(wanted: int, count: int) -> int:
+    """A number from `wanted` on that has no divisor in common with `count`."""
+    found = max(wanted, 1)
+    while gcd(found, count) != 1:
+        found += 1
+    return found
+
+
+def random_state(seed: int, launch: int) -> int:
+    """Where the random numbers of a launch begin: never 0. (The finaliser of Steele et al., SplitMix, 2014.)"""
+    mixed = (seed + 1) * 0x9E3779B97F4A7C15 + launch * 0xD1B54A32D192ED03 & _WORD
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _WORD
+    return (mixed ^ mixed >> 31) >> 1 | 1
+
+
+def run(launch: Run, counters: Counters, seed: int = 0, report: trace.Trace | None = None) -> None:
     """Run a launch to its end, recorded where there is a report.
 
     Raises DriverFailure with the place in the source for what stopped it.
     """
-    if function.module.unloaded:
-        raise DriverFailure("CUDA_ERROR_INVALID_HANDLE", f"the module of {function.name} was unloaded")
-    check_sizes(function, grid, block, dynamic)
-    from engine.compiler.target_host import host_target
-    from engine.compiler.target_warp32 import link_warp, runtime_addresses
-
-    if not function.address:
-        function.address = link_warp(function.code)
-    shape = _shape(function, block, dynamic)
-    table = memory.table()
-    ctypes.memset(shape.sites, 0, shape.site_bytes)
-    ctypes.memset(shape.shared, POISON, shape.shared_size)
-    holder = ctypes.create_string_buffer(params, len(params) + 1)
-    values = {
-        "params": ctypes.addressof(holder), "params_size": len(params), "globals": function.module.base,
-        "grid_x": grid[0], "grid_y": grid[1], "grid_z": grid[2], "block_x": block[0], "block_y": block[1],
-        "block_z": block[2], "warps": shape.warps,
-        "shared": shape.shared, "shared_size": shape.shared_size, "warp_area": shape.area,
-        "warp_stride": function.code.warp_size, "local_size": function.code.local_size,
-        "local_stride": shape.local_stride, "table": table.ctypes.data,
-        "table_count": len(table), "sites": shape.sites, "quantum": QUANTUM,
-        "limit": config.emu_budget, "entry": function.address, "printed": shape.printed, "printed_size": PRINT_BYTES,
-    }  # fmt: skip
-    threads = block[0] * block[1] * block[2]
+    memory, function, shape = launch.memory, launch.function, launch.shape
     recorder = None
     if report is not None:
-        recorder = report.recorder(memory, function, params, threads, shape.shared, shape.shared_size)
-        values.update(recorder.fields())
+        recorder = report.recorder(memory, function, launch.params, launch.threads, shape.shared, shape.shared_size)
         recorder.watch(shape.context + CONTEXT["log_used"])
-    packed = struct.pack(f"<{len(CONTEXT)}Q", *[values.get(name, 0) for name in CONTEXT])
-    ctypes.memmove(shape.context, packed, CONTEXT_BYTES)
-    blocks = grid[0] * grid[1] * grid[2]
-    _run_type(host_target().call_address)(runtime_addresses()["emu_grid"], shape.context, 0, blocks)
-    after = dict(zip(CONTEXT, struct.unpack(f"<{len(CONTEXT)}Q", ctypes.string_at(shape.context, CONTEXT_BYTES))))
+    launch.begin(seed, **({} if recorder is None else recorder.fields()))
+    after = launch.go()
     counters.launches += 1
     for name in ("warp_instructions", "thread_instructions", "zero_divisions"):
         setattr(counters, name, getattr(counters, name) + after[name])
     if recorder is not None and report is not None:
-        report.examine(memory, function, recorder, threads, shape.shared, after)
+        report.examine(memory, function, recorder, launch.threads, shape.shared, after)
+    show_printed(launch, after)
+    if after["fault"] != NO_FAULT:
+        raise failure(launch, after)
+
+
+def show_printed(launch: Run, after: dict[str, int]) -> None:
+    """What the kernel printed, to stdout."""
     if after["printed_used"]:
         from engine.context.emulator.printing import show
 
-        show(ctypes.string_at(shape.printed, min(after["printed_used"], PRINT_BYTES)), after["printed_used"], memory)
-    if after["fault"] != NO_FAULT:
-        raise _failure(memory, function, grid, block, after)
+        held = ctypes.string_at(launch.shape.printed, min(after["printed_used"], PRINT_BYTES))
+        show(held, after["printed_used"], launch.memory)
 
 
-def _failure(memory: Memory, function: LoadedFunction, grid: tuple[int, int, int], block: tuple[int, int, int],
-             after: dict[str, int]) -> DriverFailure:  # fmt: skip
+def _where_it_was(launch: Run, after: dict[str, int]) -> str:
+    """The line that the warp that was stopped would have run next."""
+    code = launch.function.code
+    state = launch.shape.area + after["fault_warp"] * code.warp_size
+    places = np.frombuffer(ctypes.string_at(state, 2 * LANES), np.uint16)
+    file, line = launch.function.module.source_of(code.lines[places.min()])
+    return f", {file}:{line}," if line else ""
+
+
+def failure(launch: Run, after: dict[str, int]) -> DriverFailure:
     """What stopped a launch, with the place in the source and the thread."""
-    kind = after["fault"]
-    number = after["fault_block"]
-    index = (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
+    kind, function, block, memory = after["fault"], launch.function, launch.block, launch.memory
+    index = launch.place_of(after["fault_block"])
     if kind == ENDLESS:
         spent = after["warp_instructions"]
-        text = f"kernel {function.name} ran {spent} instructions of warps without an end (block {index})"
+        text = f"kernel {function.name}{_where_it_was(launch, after)} ran {spent} instructions of warps without an end"
+        text += f" (block {index})"
         return DriverFailure(_STATUS[kind], f"{text}; ENGINE_EMU_BUDGET sets the limit")
     thread = after["fault_warp"] * LANES + after["fault_lane"]
     lane = (thread % block[0], thread // block[0] % block[1], thread // (block[0] * block[1]))

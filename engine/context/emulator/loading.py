@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.compiler import library
 from engine.compiler.ptx_parser import PtxError
 from engine.compiler.ptx_pointers import stored_parameters
 from engine.context.emulator.memory import Memory
@@ -20,6 +22,7 @@ NEWEST_PTX = (9, 0)
 STATIC_SHARED = 48 * 1024  # bytes of shared memory that a block has without asking for more
 LOCAL_LIMIT = 512 * 1024  # bytes of a thread
 PARAMETER_LIMIT = 32_764  # bytes of a kernel
+LIBRARY = str(Path(library.__file__).parent)  # a debugger does not step into the language's own functions
 
 
 @dataclass(eq=False)
@@ -33,6 +36,24 @@ class LoadedFunction:
     address: int = 0
     stored: set[tuple[str, int]] | None = None  # where its parameters hold pointers that it stores through
     blocks: dict[tuple[int, int, int, int], Any] = field(default_factory=dict)  # what `grid` keeps for each block shape
+    forms: dict[tuple[str, int], LoadedFunction] = field(default_factory=dict)  # the same kernel, other code
+
+    def in_form(self, schedule: str, first_line: int = 0) -> LoadedFunction:
+        """The kernel with code that runs lanes in this order, and lets a debugger stop at lines from one on, if any."""
+        from engine.compiler.emit_warp32 import CodeForm, emit_warp
+
+        if schedule == "loop-aware" and not first_line:
+            return self
+        found = self.forms.get((schedule, first_line))
+        if found is None:
+            of = self.module.translation
+            quiet = frozenset(number for number, file in of.module.files.items() if file.startswith(LIBRARY))
+            form = CodeForm(schedule, first_line, quiet)
+            code = emit_warp(of.module, of.module.functions[self.name], of.offsets, form)
+            found = LoadedFunction(self.name, self.module, code, self.dynamic_shared, stored=self.stored)
+            self.forms[schedule, first_line] = found
+        found.dynamic_shared = self.dynamic_shared
+        return found
 
 
 @dataclass(eq=False)

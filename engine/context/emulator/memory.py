@@ -116,6 +116,17 @@ class Memory:
         if found is not None and found.written is not None:
             found.written[address - found.begin : address - found.begin + size] = True
 
+    def snapshot(self) -> list[tuple[Allocation, bytes]]:
+        """What all memory holds now."""
+        return [(allocation, ctypes.string_at(allocation.begin, allocation.size)) for allocation in self._allocations]
+
+    def restore(self, kept: list[tuple[Allocation, bytes]]) -> None:
+        """All memory that is still there holds again what it held."""
+        here = set(map(id, self._allocations))
+        for allocation, data in kept:
+            if id(allocation) in here:
+                ctypes.memmove(allocation.begin, data, allocation.size)
+
     def require(self, address: int, size: int) -> None:
         """Raises the driver's failure unless all bytes lie in one allocation."""
         found = self.find(address)

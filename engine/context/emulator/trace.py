@@ -11,7 +11,7 @@ import atexit
 import ctypes
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +62,8 @@ class KernelSummary:
     warp_instructions: int = 0
     thread_instructions: int = 0
     records: int = 0
+    schedules: dict[str, float] = field(default_factory=dict)  # share of active lanes of the last launch, by schedule
+    depends: bool = False  # some schedule left other memory
     dropped: int = 0  # accesses that were too many to examine
 
     @property
@@ -80,10 +82,11 @@ class Trace:
     kernel did. Raises ConfigError for a check that does not exist.
     """
 
-    def __init__(self, checks: Sequence[str] = tuple(CHECKS)):
+    def __init__(self, checks: Sequence[str] = tuple(CHECKS), schedules: bool = False):
         unknown = [check for check in checks if check not in CHECKS]
         if unknown or not checks:
             raise ConfigError("check", f"expected some of {', '.join(CHECKS)}, got {', '.join(unknown) or 'none'}")
+        self.schedules = schedules
         self.checks = {CHECKS[check] for check in checks}
         self.findings: list[Finding] = []
         self._summaries: dict[str, KernelSummary] = {}
@@ -119,6 +122,12 @@ class Trace:
         """The report as `engine trace --json` prints it."""
         findings = [{**asdict(finding), "threads": list(finding.threads)} for finding in self.findings]
         return {"findings": findings, "metrics": self.metrics, "kernels": self.kernels}
+
+    def note_schedules(self, kernel: str, efficiencies: dict[str, float], same: bool) -> None:
+        """Take over what a launch did under each schedule, and whether it left the same memory."""
+        summary = self._summaries.setdefault(kernel, KernelSummary(kernel))
+        summary.schedules = {name: round(share, 4) for name, share in efficiencies.items()}
+        summary.depends |= not same
 
     def recorder(self, memory: Memory, function: LoadedFunction, params: bytes, block_threads: int, shared: int,
                  shared_size: int) -> Recorder:  # fmt: skip
@@ -239,6 +248,10 @@ def table(report: dict[str, Any], metrics: bool = False) -> str:
         dropped = f", {k['dropped']} accesses were too many to check" if k["dropped"] else ""
         lines.append(f"{k['kernel']:32} {k['launches']} launches, {k['thread_instructions']} thread instructions, "
                      f"{100 * k['efficiency']:.0f} % of the lanes active{dropped}")  # fmt: skip
+        if k["schedules"]:
+            shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in k["schedules"].items())
+            lines.append(f"    lanes active by schedule: {shares}; " + (
+                "the memory afterwards depends on the schedule" if k["depends"] else "the same memory"))  # fmt: skip
     for m in report["metrics"] if metrics else ():
         lines.append(f"{m['file']}:{m['line']} {m['what']}: {m['per_request']:g} {m['unit']} a request")
     return "\n".join(lines)
