@@ -25,7 +25,7 @@ from engine.compiler.adjoint_forward import augmented, counting
 from engine.compiler.diagnostics import error_at
 from engine.compiler.ir import Function, Op
 from engine.compiler.ops import needs_block
-from engine.compiler.pipeline import Compiled, Options, compile_mir, lower, watched
+from engine.compiler.pipeline import Compiled, Options, compile_mir, lower, no_collection, watched
 from engine.compiler.simplify import simplify
 from engine.config import config
 
@@ -88,8 +88,8 @@ def footprint(kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, 
     with _lock:
         made = _known.setdefault(kernel, {})
         if key not in made:
-            with _deep():
-                mir = lower(kernel.lower(arg_types), Options.from_config(dense))
+            with _deep(), no_collection():
+                mir = lower(kernel.hir(arg_types), Options.from_config(dense))
                 made[key] = _footprint(to_flow(mir), next(filter(asks_for_block, mir.body.walk()), None))
         found: Footprint = made[key]
         return found
@@ -127,7 +127,7 @@ def gradient(
     with _lock:
         made = _known.setdefault(kernel, {})
         if key not in made:
-            with _deep():
+            with _deep(), no_collection():
                 made[key] = _differentiate(kernel, footprint(kernel, arg_types, dense), arg_types, demand)
         found: Gradient = made[key]
         return found

@@ -22,6 +22,7 @@ def func_grad(forward: Func) -> Callable[[Callable[..., Any]], Func]:
         target = _overload(forward, gradient)
         target.gradient = gradient
         target.specialisations.clear()
+        Func.gradients += 1
         return gradient
 
     return register

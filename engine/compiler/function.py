@@ -23,6 +23,7 @@ class Func:
     """
 
     references_exist = False  # whether any function of this process has some: looking for calls with them takes time
+    gradients = 0  # how many `func_grad` gave: what was made before the last one may lack it
     annotates_functions = True  # `f: Function` takes a function, known while compiling
 
     def __init__(self, fn: Callable[..., Any], name: str = "", module: Module | None = None):

@@ -18,7 +18,7 @@ from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
 from engine.compiler.modules import Module, get_module
-from engine.compiler.pipeline import Options, Stages, compile_kernel, load_kernel, watched
+from engine.compiler.pipeline import Options, Stages, compile_kernel, load_kernel, no_collection, watched
 from engine.compiler.recall import note_key, recall, remember
 from engine.compiler.shape import SHAPES
 from engine.compiler.verify import verify
@@ -53,6 +53,7 @@ class Kernel:
         self.overloads: dict[tuple[types.Type, ...], Kernel] = {}
         self.instances: dict[Any, Compiled] = {}
         self.launchers: dict[Any, Any] = {}  # what context.launch made of them, by device and argument types
+        self._lowered: dict[Any, Function] = {}  # by argument types and what else decides the HIR
         self._stages: dict[Any, Stages] = {}  # of the kernel while it was not compiled, by configuration
         self.edited_ptx = ""  # takes the place of the compiler's PTX (see `with_ptx`)
         self._lock = threading.RLock()
@@ -120,6 +121,7 @@ class Kernel:
     def forget(self) -> None:
         """Drops what was compiled."""
         self.instances.clear()
+        self._lowered.clear()
         self._stages.clear()
         self.launchers.clear()
         self.func.specialisations.clear()
@@ -148,6 +150,13 @@ class Kernel:
             raise CompileError(f"the front end '{self.front_end}' made wrong code: {error}", **place) from None
         return made
 
+    def hir(self, arg_types: tuple[types.Type, ...]) -> Function:
+        """What `lower` makes, made once: the kernel and its gradient begin with it."""
+        key = (arg_types, config.cache_key(), Func.gradients)
+        if key not in self._lowered:
+            self._lowered[key] = self.lower(arg_types)
+        return self._lowered[key]
+
     def compile(self, arg_types: tuple[types.Type, ...], target: Any, dense: tuple[int, ...] = (),
                 shape: str = "") -> Compiled:  # fmt: skip
         """Machine code for these argument types on `target`; made once.
@@ -170,13 +179,14 @@ class Kernel:
         if self.func.source.transformers or self.front_end != "python":  # what they do cannot be told
             return None
         key = recall(self._note(arg_types, target, options))
-        return load_kernel(lambda: self.lower(arg_types), self.name, key, target, options) if key else None
+        return load_kernel(lambda: self.hir(arg_types), self.name, key, target, options) if key else None
 
     def _made(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> Compiled:
         start = time.perf_counter()
-        hir = self.lower(arg_types)
-        front_end = time.perf_counter() - start
-        made = compile_kernel(hir, target, options)
+        with no_collection():
+            hir = self.hir(arg_types)
+            front_end = time.perf_counter() - start
+            made = compile_kernel(hir, target, options)
         made.times = {"front end": front_end, **made.times}
         if not self.func.source.transformers and self.front_end == "python":
             remember(self._note(arg_types, target, options), hir, made.key)

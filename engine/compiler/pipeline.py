@@ -107,18 +107,32 @@ def register_ir_pass(name: str, run: Pass, after: str) -> None:
         raise ConfigError("register_ir_pass", f"a pass '{name}' exists already")
     at = names.index(after)
     passes.insert(at + 1, Stage(name, lambda fn, options: run(fn), passes[at].level))
-    _compiled.clear()
+    _forget()
 
 
 def unregister_ir_pass(name: str) -> None:
     """Takes a registered pass out again."""
     passes[:] = [stage for stage in passes if stage.name != name or stage in BUILT_IN]
+    _forget()
+
+
+def _forget() -> None:
+    """What was made with other passes is not what they make now."""
     _compiled.clear()
+    _lowered.clear()
 
 
 def lower(fn: Function, options: Options, times: dict[str, float] | None = None) -> Function:
-    """HIR to MIR: all passes, verified after each when `config.verify` says so, and at the end always."""
-    times = {} if times is None else times
+    """HIR to MIR, made once: the machine code, the stages and the gradient of a kernel begin with the same MIR."""
+    made = _lowered.setdefault(fn, {})
+    key = (options.fma, options.dense, options.checked, options.verify_fp)
+    if key not in made:
+        made[key] = _lower(fn, options, {} if times is None else times)
+    return made[key]
+
+
+def _lower(fn: Function, options: Options, times: dict[str, float]) -> Function:
+    """All passes, verified after each when `config.verify` says so, and at the end always."""
     check = config.verify
     if check:
         verify(fn, "hir")
@@ -246,6 +260,7 @@ def watched(made: Compiled, target: Target) -> Compiled:
 
 
 _compiled: dict[str, Compiled] = {}
+_lowered: weakref.WeakKeyDictionary[Function, dict[Any, Function]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 _digests: weakref.WeakKeyDictionary[Function, str] = weakref.WeakKeyDictionary()
 
@@ -293,7 +308,7 @@ def compile_kernel(fn: Function, target: Target | None = None, options: Options 
     plain = len(passes) == len(BUILT_IN)
     made = _from_cache(lambda: fn, fn.name, target, options, key, times) if plain else None
     if made is None:
-        with _no_collection():
+        with no_collection():
             made = _make(fn, target, options, key, times, keep=plain)
     with _lock:
         return _compiled.setdefault(key, made)
@@ -313,7 +328,7 @@ def compile_mir(mir: Function, target: Target | None = None, options: Options | 
         verify(mir, "mir")
         stages = Stages(lambda: mir, mir.name, target, options)
         stages.__dict__["mir"] = mir
-        with _no_collection():
+        with no_collection():
             known = _link(mir, stages, target, options, key, {}, keep=True)
     known.stages.__dict__["mir"] = mir
     with _lock:
@@ -321,8 +336,8 @@ def compile_mir(mir: Function, target: Target | None = None, options: Options | 
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Passes make many objects and drop none: walking them all over and over would take longer than the passes."""
+def no_collection() -> Iterator[None]:
+    """Passes make many objects and drop few: walking them all over and over takes a tenth of the compiler's time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from engine.compiler.contract import Contraction
 from engine.compiler.ir import OBSERVED, Function, Op, Region, sweep
 from engine.compiler.ops import ELEMENTWISE, LAUNCH
@@ -30,7 +32,8 @@ def simplify(fn: Function, fma: bool = True) -> Function:
     forward = _Forward()
     for p in fn.params:
         forward.values[p] = p
-    ops = forward.region(fn.body.ops)
+    with np.errstate(all="ignore"):
+        ops = forward.region(fn.body.ops)
     body = Region([*forward.consts.values(), *ops])
     uses = _drop_dead(body)
     if fma:

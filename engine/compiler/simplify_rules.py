@@ -17,7 +17,10 @@ from engine.compiler.types import Scalar, bfloat16, bool_
 
 
 def fold_op(kind: str, op: Op, values: list[Any], source: Any) -> Any:
-    """The op on constants as a Python number, or None where folding is left to run time."""
+    """The op on constants as a Python number, or None where folding is left to run time.
+
+    NumPy's warnings must be off: what they are about is what the op means.
+    """
     if kind == "select":
         return values[1] if values[0] else values[2]
     if kind == "bitcast":
@@ -32,8 +35,7 @@ def fold_op(kind: str, op: Op, values: list[Any], source: Any) -> Any:
         return None
     if kind == "copysign" and values[1] != values[1]:
         return None  # the sign of a NaN is not part of the same bits: NumPy and the processor make different ones
-    with np.errstate(all="ignore"):
-        return fold(kind, source, values)
+    return fold(kind, source, values)
 
 
 def cast_constant(value: Any, to: Scalar) -> Any:
@@ -43,11 +45,10 @@ def cast_constant(value: Any, to: Scalar) -> Any:
     if to.is_float:
         if isinstance(value, int) and abs(value) >= 2**53:
             return None
-        with np.errstate(all="ignore"):
-            if to.bits == 16:  # through float32, as at run time
-                narrow = np.float16 if to.name == "float16" else bfloat16
-                return float(narrow(np.float32(value)))
-            return to.numpy.type(value).item()
+        if to.bits == 16:  # through float32, as at run time
+            narrow = np.float16 if to.name == "float16" else bfloat16
+            return float(narrow(np.float32(value)))
+        return to.numpy.type(value).item()
     low, high = to.range
     if isinstance(value, float):
         return (

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import llvmlite
-import llvmlite.binding as llvm
 
+from engine.compiler import llvm
 from engine.compiler.cache import KernelCache, digest
 from engine.compiler.emit_replay import replay_text
 from engine.errors import DeviceError, InternalError

@@ -124,8 +124,9 @@ def test_casts(source: T.Scalar, lanes: int) -> None:
     for t, got in zip(NUMBERS, outs):
         want = [reference_cast(v, source, t) for v in values]
         assert_same_bits(f"cast to {t}", [values], got, np.array(want, t.numpy))
-        for value, w in zip(values.tolist(), want):
-            folded = cast_constant(value, t)
+        with np.errstate(all="ignore"):
+            folds = [cast_constant(value, t) for value in values.tolist()]
+        for folded, w in zip(folds, want):
             assert folded is None or np.array(folded, t.numpy) == w or w != w
 
 
