@@ -23,8 +23,10 @@ TAKEN = 0.75  # guessed share of threads that want a branch which varies
 LONGEST = {"for": 1.15, "while": 1.7}  # iterations of the longest lane to those of the mean, where they vary
 FAR = 2.0  # price of memory that lanes walk in blocks of their own: they evict each other's cache lines
 STREAM_OPS = 64  # larger kernels are not looked at for being streams
-LOOPS_OPS = 400  # LLVM does not look for loops to make vectors of in larger kernels
+LOOPS_OPS = 400  # LLVM looks for loops of a thread to make vectors of in kernels up to this size
 MAX_OPS = 2000  # larger kernels would take more than a second to compile as lanes
+
+STREAM = ("it is one loop over contiguous memory, which LLVM makes vectors of",)
 
 # what only the thread shape has code for, with the reason
 _THREAD_ONLY = {
@@ -56,8 +58,9 @@ def choose(fn: Function, wanted: str, width: int) -> Decision:
         return decision
     if packs:
         return replace(decision, vectors="all")
-    size = sum(1 for _ in fn.body.walk())
-    return replace(decision, vectors="loops" if size <= LOOPS_OPS else "none")
+    kinds = [op.kind for op in fn.body.walk()]
+    stream = decision.reasons == STREAM or wanted == "thread" and len(kinds) <= STREAM_OPS
+    return replace(decision, vectors="loops" if stream or "for" in kinds and len(kinds) <= LOOPS_OPS else "none")
 
 
 def _choose(fn: Function, wanted: str, width: int) -> Decision:
@@ -83,7 +86,7 @@ def _choose(fn: Function, wanted: str, width: int) -> Decision:
         return Decision("thread", 1, (f"its {size} operations would take long to compile as lanes",))
     analysis = Uniformity(fn)
     if size <= STREAM_OPS and is_stream(fn, analysis):
-        return Decision("thread", 1, ("it is one loop over contiguous memory, which LLVM makes vectors of",))
+        return Decision("thread", 1, STREAM)
     prices = Prices(analysis, width)
     prices.region(fn.body, 1.0, 1.0)
     return prices.decision()
