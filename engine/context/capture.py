@@ -48,7 +48,7 @@ class Capture:
 
     def launch(self, kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int = 256) -> None:
         """A launch; its arguments are checked now."""
-        if gradients.watcher is not None and gradients.watcher.is_recording():
+        if gradients.recording():
             raise TapeError("a tape cannot record while a graph is captured")
         self._check_device("launch", get_device(device))
         self.steps.append(CapturedLaunch(self.stale, kernel, device, dim, args, block_dim))
@@ -130,7 +130,7 @@ def capture_begin(device: Any = None, stream: Any = None, force_module_load: boo
     """
     if recording.current() is not None:
         raise CaptureError("capture_begin", "this thread is capturing already; call capture_end first")
-    if gradients.watcher is not None and gradients.watcher.is_recording():
+    if gradients.recording():
         raise TapeError("a tape cannot record while a graph is captured")
     home = stream.device if stream is not None else get_device(device)
     recording.captures[get_ident()] = Capture(home)

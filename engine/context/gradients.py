@@ -25,6 +25,11 @@ watcher: Any = None
 backward: Any = None
 
 
+def recording() -> bool:
+    """Whether a tape records what this process does now; others may live that are done with it."""
+    return watcher is not None and watcher.is_recording()
+
+
 class Shadow:
     """What is known of one block: `block` and `shift` lead to the gradient (its address minus the primal's)."""
 

@@ -27,8 +27,8 @@ class FramePart:
         self._spans: list[Span] = []
 
     def run(self, clock: StageClock, version: Hashable) -> None:
-        """Does the part, as a graph; one by one where graphs are switched off, or tapes have to know."""
-        if not config.graphs or gradients.watcher is not None:
+        """Does the part, as a graph; one by one where graphs are switched off, or a tape records."""
+        if not config.graphs or gradients.recording():
             self._work(clock)
             return
         if self._graph is None or self._version != version:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import engine
 from engine.config import config
 from engine.context import ScopedCapture
 from engine.errors import CaptureError, Error, SimulationError
@@ -161,6 +162,26 @@ def test_capacity_grows_without_losing_a_contact():
     assert sim.contact_table.count["npair"] > before
     assert sim.stats.manifolds > 300
     assert np.isfinite(sim.state.body_q.numpy()).all()
+
+
+def test_a_tape_that_is_done_leaves_frames_to_graphs():
+    """Only a tape that records sees the launches of a frame one by one."""
+
+    @engine.kernel
+    def double(x: engine.array(dtype=float), y: engine.array(dtype=float)):
+        i = engine.tid()
+        y[i] = 2.0 * x[i]
+
+    b = ModelBuilder(up_axis="z", gravity=-G)
+    b.add_shape_sphere(b.add_body(xform=((0, 0, 1), ONE)), radius=0.5)
+    sim = Simulation(b.finalize(), dt=1 / 60)
+    x = engine.array([1.0], dtype=float, device="cpu", requires_grad=True)
+    with engine.Tape() as tape:
+        engine.launch(double, dim=1, inputs=[x, engine.zeros_like(x)], device="cpu")
+        sim.step()
+        assert sim._rest._graph is None
+    sim.step()
+    assert sim._rest._graph is not None and tape.entries
 
 
 def test_a_step_is_captured_once_and_again_when_buffers_grow():
