@@ -27,7 +27,8 @@ from engine.errors import DeviceError, InternalError
 _NUMBERING = ("new_gvn", "instruction_combine")
 _SHORT = ("sroa", "simplify_cfg", "instruction_combine", "new_gvn", "instruction_combine", "simplify_cfg")
 
-_REGION = """
+# what all native functions call around a kernel
+_STATE_TEXT = """
 declare void {set_state}
 {declarations}
 
@@ -38,17 +39,19 @@ define internal i64 @enter() {{
 define internal void @leave(i64 %state) {{
 {restore}
 }}
+"""
 
-define void @weft_call(ptr %range, ptr %params, i64 %begin, i64 %end) nounwind {{
+_LAUNCHES = """
+define void @weft_call(ptr %range, ptr %params, i64 %begin, i64 %end) nounwind {
   %state = call i64 @enter()
   call void %range(ptr %params, i64 %begin, i64 %end)
   call void @leave(i64 %state)
   ret void
-}}
+}
 
 ; block: range function, size, address of an i32 count or 0, address of the fault record or 0
 ; (eight bytes each), then the parameters
-define void @weft_launch(ptr %block) nounwind {{
+define void @weft_launch(ptr %block) nounwind {
 entry:
   %range = load ptr, ptr %block
   %size.at = getelementptr i64, ptr %block, i64 1
@@ -68,10 +71,10 @@ run:
   %params = getelementptr i64, ptr %block, i64 4
   call void @weft_call(ptr %range, ptr %params, i64 0, i64 %size)
   ret void
-}}
+}
 
 ; context, eight i64: range function, params, size, chunk, next, workers, address of an i32 count or 0, tickets
-define void @weft_region(ptr %context) nounwind {{
+define void @weft_region(ptr %context) nounwind {
 entry:
   %range = load ptr, ptr %context
   %params.at = getelementptr i64, ptr %context, i64 1
@@ -119,7 +122,7 @@ leave:
   br label %done
 done:
   ret void
-}}
+}
 """
 
 # rounding to nearest, no flushing, all exceptions masked
@@ -281,40 +284,43 @@ class HostTarget:
             self._linked.append(library)
         return tuple(library[symbol] for symbol in symbols)
 
-    @functools.cached_property
-    def _native(self) -> tuple[int, ...]:
-        """Addresses of the region, call, launch and replay functions."""
+    def _native(self, text: str, *symbols: str) -> tuple[int, ...]:
+        """Addresses of native functions given as LLVM text, which may enter and leave the floating-point state."""
         architecture = self.triple.split("-")[0]
         if architecture not in _STATE:
             raise DeviceError("target_host", name=f"the processor architecture '{architecture}' is not supported")
-        text = _REGION.format(**_STATE[architecture])
-        text += replay_text(architecture, time.CLOCK_MONOTONIC)
+        text = _STATE_TEXT.format(**_STATE[architecture]) + text
         cache, key = KernelCache(), digest(text, self.key)
         entry = cache.get(key)
         image = entry[1] if entry else self.emit(text)
         if entry is None:
             cache.put(key, {}, image)
-        return self.link(image, "weft_region", "weft_call", "weft_launch", "weft_replay")
+        return self.link(image, *symbols)
+
+    @functools.cached_property
+    def _launches(self) -> tuple[int, ...]:
+        return self._native(_LAUNCHES, "weft_region", "weft_call", "weft_launch")
 
     @property
     def region_address(self) -> int:
         """Address of `void weft_region(int64 context[8])`, entered by every worker of a parallel region."""
-        return self._native[0]
+        return self._launches[0]
 
     @property
     def call_address(self) -> int:
         """Address of `void weft_call(range_fn, params, int64 begin, int64 end)`: a whole range on the caller."""
-        return self._native[1]
+        return self._launches[1]
 
     @property
     def launch_address(self) -> int:
-        """Address of `void weft_launch(block)`: a whole launch on the caller, from its one block (see `_REGION`)."""
-        return self._native[2]
+        """Address of `void weft_launch(block)`: a whole launch on the caller, from its one block (see `_LAUNCHES`)."""
+        return self._launches[2]
 
-    @property
+    @functools.cached_property
     def replay_address(self) -> int:
         """Address of `int64 weft_replay(context)`: a graph, from the row that its context says (see `emit_replay`)."""
-        return self._native[3]
+        (address,) = self._native(replay_text(self.triple.split("-")[0], time.CLOCK_MONOTONIC), "weft_replay")
+        return address
 
 
 @functools.cache
