@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import llvmlite
-import llvmlite.binding as llvm
 
+from engine.compiler import llvm
 from engine.compiler.cache import digest
 from engine.errors import ConfigError
 
