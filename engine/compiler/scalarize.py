@@ -308,7 +308,8 @@ class _Scalarizer:
         if op.attrs.get("shared"):
             self.block_dim()
         attrs = {**op.attrs, "tile": True} if isinstance(t, Tile | TileStack) else op.attrs
-        return [self.emit("local", LocalArray(s, (t.size,)), (), dict(attrs)) for _, s in self.leaves(t.dtype)]
+        held = [uint64 if s == pointer else s for _, s in self.leaves(t.dtype)]  # of arrays in structs: their addresses
+        return [self.emit("local", LocalArray(s, (t.size,)), (), dict(attrs)) for s in held]
 
     def local_part(self, op: Op) -> Leaves:
         """A part has the same memory and begins elsewhere in it."""
@@ -324,12 +325,19 @@ class _Scalarizer:
 
     def local_load(self, op: Op) -> Leaves:
         index = self.local_index(op)
-        return [self.emit("local_load", a.type.dtype, (a, index)) for a in self.values[op.operands[0]]]  # type: ignore[attr-defined]
+        found = [self.emit("local_load", a.type.dtype, (a, index)) for a in self.values[op.operands[0]]]  # type: ignore[attr-defined]
+        wanted = self.leaves(op.type)
+        return [
+            self.emit("int_to_pointer", pointer, (v,)) if t == pointer else v
+            for v, (_, t) in zip(found, wanted, strict=True)
+        ]
 
     def local_store(self, op: Op) -> None:
         arrays, index, values = self.values[op.operands[0]], self.local_index(op), self.values[op.operands[2]]
         start = op.attrs.get("offset", 0)
         for a, value in zip(arrays[start : start + len(values)], values, strict=True):
+            if value.type == pointer:
+                value = self.emit("pointer_to_int", uint64, (value,))
             self.emit("local_store", void, (a, index, value))
 
     # arrays

@@ -18,7 +18,7 @@ import numpy as np
 from engine.compiler import types
 from engine.context import array_foreign as foreign
 from engine.context import array_views as views
-from engine.context import dtypes, gradients, recording
+from engine.context import dlpack, dtypes, gradients, recording
 from engine.context.annotation import ArrayAnnotation
 from engine.context.array_operators import ArrayOperators
 from engine.context.device import Device, get_device
@@ -396,7 +396,7 @@ class array(ArrayOperators):
                 "version": 3}  # fmt: skip
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
+        return dlpack.capsule(self.numpy(), self.element, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.numpy().__dlpack_device__()
@@ -446,9 +446,9 @@ class array(ArrayOperators):
     def converted(self, value: Any) -> np.ndarray:
         """`value` as NumPy holds elements of this array; broadcast against it, it has the array's shape."""
         value = value.numpy() if hasattr(value, "ir_type") and hasattr(value, "numpy") else value
-        scalar, inner = dtypes.numpy_element(self.element, self.layout)
-        if inner and np.ndim(value) == 0:
-            return dtypes.to_numpy(value, types.BY_NUMPY[scalar])  # one number for every component
+        same = types.components(self.element)
+        if same is not None and np.ndim(value) == 0:
+            return dtypes.to_numpy(value, same[0])  # one number for every component
         return dtypes.to_numpy(value, self.element, self.layout)
 
     def fill_(self, value: Any) -> array:

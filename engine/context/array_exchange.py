@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.context import array_foreign as foreign
+from engine.context import dlpack, dtypes
 from engine.context.array import array
 
 
@@ -15,11 +15,14 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
     """An array that shares the memory of a tensor of another library, on the cpu.
 
     source: anything with `__dlpack__`, or a capsule that such a method gave, which is used up. dtype: None keeps the
-    scalar type; vec3 needs (…, 3) float32. Raises TypeError for memory that must not be written, such as that of a JAX
-    array: copy it with `array(numpy.asarray(x))`, and BufferError for memory of a GPU.
+    scalar type; vec3 needs (…, 3) float32; integers of one size may be seen as each other, truth values as int8 and
+    uint8. Raises TypeError for another type, for memory of a GPU, and for memory that must not be written, such as that
+    of a JAX array: copy it with `array(numpy.asarray(x))`.
     """
-    data = foreign.tensor_memory(source)
-    return array(data, data.dtype if dtype is None else dtype, device="cpu", copy=False)
+    data, scalar = dlpack.memory_of(source)
+    if dtype is None:
+        return array(data, scalar, device="cpu", copy=False)
+    return array(dlpack.seen_as(data, scalar, dtypes.resolve(dtype)[1]), dtype, device="cpu", copy=False)
 
 
 def to_dlpack(source: array) -> Any:

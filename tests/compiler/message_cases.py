@@ -157,6 +157,9 @@ NAMES_AND_TYPES = [
     ("for j in range(n):\n    y = float(j)\na[0] = «y»", "'y' may have no value here"),
     ("y = 0\ny = «1.5»", "'y' holds int32 and cannot become float32; convert it: int32(…), or use another name"),
     ("y = 0\ny = «v[0]»", "'y' holds int32 and cannot become vec3; use another name"),
+    ("f = «takes_vec»\nf = takes_ref\na[0] = 1.0",
+     "'f' is assigned more than once and cannot mean 'takes_vec', which is known while compiling only; "
+     "use another name for each"),
     ("y = engine.zeros(2, dtype=float)\nif n > 0:\n    y = «engine.zeros(2, dtype=float)»\ny[0] = 1.0",
      "cannot be rebound inside a branch or loop"),
     ("y: «nothing» = x", "name 'nothing' is not defined"),

@@ -7,10 +7,9 @@ MAKING = [
     ("«engine.tile_zeros((4, 0))»", "tile_zeros(): 'shape' consists of positive whole numbers, not (4, 0)"),
     ("«engine.tile_zeros((1, 1, 1, 1, 1))»", "tile_zeros(): a tile has 1 to 4 dimensions, 'shape' has 5"),
     ("«engine.tile_zeros(4, dtype=3)»", "tile_zeros(): 3 is not a type of the kernel language"),
-    ("«engine.tile_zeros(4, dtype=Holder)»",
-     "Holder cannot be the element of a tile; elements consist of numbers"),
-    ("«engine.tile_stack(capacity=4, dtype=Holder)»",
-     "Holder cannot be the element of a tile; elements consist of numbers"),
+    ("«engine.tile_zeros(4, dtype=Bodies)»",
+     "Bodies cannot be the element of a tile; elements are numbers, vectors, … or structs"),
+    ("«engine.tile_stack(capacity=4, dtype=Bodies)»", "Bodies cannot be the element of a tile"),
     ("«engine.tile_zeros(4, storage='disk')»", "tile_zeros(): storage must be 'register' or 'shared', not 'disk'"),
     ("«engine.tile_full(4, v[0], dtype=float)»", "tile_full(): a value of type vec3 is no element of type float32"),
     ("«engine.tile_full(4, x, dtype=Pair)»", "tile_full(): a value of type float32 is no element of type Pair"),
@@ -160,6 +159,8 @@ ELEMENTWISE = [
 ]  # fmt: skip
 
 ELEMENTS = [
+    ("def kern(h: engine.array(dtype=Holder)):\n    «engine.tile_atomic_add(h, engine.tile_load(h, shape=4))»",
+     "tile_atomic_add(): array(dtype=float32) cannot be added"),
     ("«engine.tile_scatter_add(a, 0, 1.0, True)»",
      "tile_scatter_add() takes a tile, an index for each dimension and a value"),
     ("«engine.tile_scatter_add(engine.tile_zeros(4), 0, 1.0)»",

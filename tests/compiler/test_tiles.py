@@ -489,3 +489,42 @@ def test_annotations_of_tiles():
             k.tile[float, *extents]
     with pytest.raises(TypeError, match="at least a dtype"):
         k.tile[()]
+
+
+@k.struct
+class Bag:
+    data: k.array(dtype=float)
+    tag: int
+
+
+@k.kernel
+def order_bags(keys: k.array(dtype=int), bags: k.array(dtype=Bag), back: k.array(dtype=Bag), out: k.array(dtype=float)):
+    by, t = k.tile_load(keys, shape=4), k.tile_load(bags, shape=4)
+    k.tile_sort(by, t)
+    k.tile_store(back, t)
+    stack = k.tile_stack(capacity=2, dtype=Bag)
+    k.tile_stack_push(stack, t[0], True)
+    top, _ = k.tile_stack_pop(stack)
+    empty = k.tile_zeros(2, dtype=Bag)
+    for i in range(4):
+        bag = t[i]
+        out[i] = 100.0 * float(bag.tag) + bag.data[0]
+        bag.data[1] += float(i) + top.data[0] + float(empty[1].data.shape[0])
+
+
+@k.kernel
+def read_bags(bags: k.array(dtype=Bag), out: k.array(dtype=float)):
+    i = k.tid()
+    out[i] = 100.0 * float(bags[i].tag) + bags[i].data[1]
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_elements_may_hold_arrays(device, checked):
+    bags = [Bag(data=array([float(i), 50.0], device=device), tag=i) for i in range(4)]
+    given, back = array(bags, dtype=Bag, device=device), zeros(4, dtype=Bag, device=device)
+    keys, out = array([3, 1, 2, 0], dtype=int, device=device), zeros(4, device=device)
+    with engine.config.scope(checked=checked):
+        launch_tiled(order_bags, dim=1, inputs=[keys, given, back, out], block_dim=32, device=device)
+        assert out.list() == [303, 101, 202, 0]
+        launch(read_bags, 4, inputs=[back, out], device=device)
+    assert out.list() == [353, 154, 255, 56]

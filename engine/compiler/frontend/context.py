@@ -197,6 +197,10 @@ class Lowering:
             if self.observe and isinstance(v, Op) and not by_reference:
                 self.emit("set", types.void, self.slot(v.type, name), v, node=node)
             return
+        if isinstance(v, Static) and callable(v.value) and static_type(v.value) is None:
+            meant = f"{_describe(v.value)}, which is known while compiling only"
+            raise self.error(node, f"'{name}' is assigned more than once and cannot mean {meant}",
+                             "use another name for each")  # fmt: skip
         slot = self.slots.get(name)
         value = self.value(v, node, slot.type if slot is not None else want)
         if slot is None:

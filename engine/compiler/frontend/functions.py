@@ -410,7 +410,10 @@ def _is_ours(filename: str | None) -> bool:
 def _of_the_call(ctx: Lowering, callee: Func, error: CompileError, node: ast.AST) -> CompileError:
     """What the library could not make of its arguments, as an error of the call that gave them."""
     inner, _, reason = str(error.msg).partition("(): ")
-    return ctx.error(node, f"{callee.name}(): {reason if inner in OWN or inner in BUILTINS else error.msg}")
+    reason = reason if inner in OWN or inner in BUILTINS else str(error.msg)
+    written = getattr(node, "func", None)
+    named = getattr(written, "attr", None) or getattr(written, "id", callee.name)
+    return ctx.error(node, f"{named}(): {reason}")
 
 
 def returns_a_value(ctx: Lowering) -> bool:

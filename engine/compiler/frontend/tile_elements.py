@@ -35,11 +35,12 @@ def new_tile(ctx: Lowering, t: types.Tile, node: ast.AST, unset: bool = False) -
 
 
 def check_size(ctx: Lowering, t: types.LocalArray, node: ast.AST) -> None:
-    """Refuses what does not fit on the stack."""
-    leaves = [leaf for _, leaf in types.leaves(t.dtype)]
-    if not leaves or not all(isinstance(leaf, types.Scalar) for leaf in leaves):
-        held = t.value if isinstance(t, types.TileStack) else t.dtype
-        raise ctx.error(node, f"{held!r} cannot be the element of a tile", "elements consist of numbers")
+    """Refuses what does not fit on the stack, and what is no value; structs may hold arrays, as elsewhere."""
+    held = t.value if isinstance(t, types.TileStack) else t.dtype
+    leaves = [leaf for _, leaf in types.leaves(held)]
+    if not leaves or not held.is_value or isinstance(held, types.Array):
+        hint = "elements are numbers, vectors, … or structs"
+        raise ctx.error(node, f"{held!r} cannot be the element of a tile", hint)
     size = t.size * sum(leaf.size for leaf in leaves)
     if size > MAX_BYTES:
         raise ctx.error(node, f"{t!r} takes {size} bytes; a tile has at most {MAX_BYTES}", "use smaller tiles")

@@ -492,7 +492,9 @@ def flattened(ctx: Lowering, value: Value, node: ast.AST) -> list[Op]:
         fields = [ctx.emit("extract", t, op, node=node, index=k) for k, (_, t) in enumerate(op.type.fields)]
         return [leaf for field in fields for leaf in flattened(ctx, field, node)]
     same = types.components(op.type)
-    if isinstance(op.type, types.Scalar) or same is None:
+    if same is None:
+        raise ctx.error(node, f"{op.type!r} cannot be added")
+    if isinstance(op.type, types.Scalar):
         return [op]
     return [ctx.emit("extract", same[0], op, node=node, index=k) for k in range(same[1])]
 
