@@ -83,7 +83,7 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
     """The sum of float or double numbers, vectors or matrices: of all (of the first `value_count`), or along `axis`.
 
     Along an axis its extent in the result is 1. Without `axis` and `out` the sum is returned as NumPy shows an element,
-    else `out`, which is made where it is not given. Added in a fixed order: blocks of 1024, then their sums. Raises
+    else `out`, which is made where it is not given. The number of elements decides the order of the sum. Raises
     ArgumentError for unfit arrays, IndexError for a wrong axis.
     """
     return _reduced("array_sum", values, None, out, value_count, axis)

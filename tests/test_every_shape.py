@@ -18,7 +18,7 @@ from engine.geom.query_mesh import Mesh
 from engine.kernels.hash_grid import HashGrid
 from engine.kernels.histogram import histogram
 from engine.kernels.reduce import Bounds
-from engine.kernels.scan import scan
+from engine.kernels.scan import LINE, MANY, scan
 from engine.kernels.segments import encode_runs, order_of_segments, reduce_segments
 from engine.kernels.sort import radix_sort_pairs, reorder
 from engine.optim import SGD, Adam
@@ -41,8 +41,10 @@ def algorithms() -> None:
         engine.utils.array_sum(a, axis=0)
         engine.utils.array_sum(a)
         engine.utils.array_inner(a, a)
+    engine.utils.array_inner(floats[:9], floats[:9])
+    for values in (floats, array(keys), array(np.resize(keys, (MANY + 1) * LINE))):
+        scan(values, empty(len(values), dtype=values.dtype))
     for values in (floats, array(keys)):
-        scan(values, empty(n, dtype=values.dtype))
         sums = zeros(3, dtype=values.dtype)
         starts, ends = array([0, 17, 5000], dtype=int), array([17, 5000, n], dtype=int)
         reduce_segments(values, starts, ends, sums, "sum")

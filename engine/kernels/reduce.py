@@ -1,63 +1,109 @@
-"""Sums and bounds of arrays on the device, combined in one fixed tree over the element index."""
+"""Sums and bounds of arrays on the device, in an order that the number of elements alone decides."""
 
 from typing import Any
 
 from engine.compiler import lang as k
 from engine.context import empty, launch, zeros
 
-BLOCK = 1024  # elements that one thread combines in ascending order
+BLOCK = 1024  # boxes that one thread joins in ascending order
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+# A row is cut into pieces of PIECE elements (the last one with what is left over), and COLUMNS threads add a piece: eac
+# every COLUMNSth element, in ascending order. So neighbouring threads read neighbouring elements. Their sums are a row
+# again, until a few are left, which one thread adds.
+#
+#     piece   0 1 2 … 31 | 32 33 … 63 | …      thread 1 of the piece adds 1, 33, 65 …
+
+COLUMNS = 32  # two vectors of the widest processors
+PIECE = 128 * COLUMNS
+FEW = 2 * COLUMNS  # elements that one thread adds
 
 
 @k.kernel
-def sum_blocks(src: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2), n: int):
-    row, block = k.tid()
-    first = block * BLOCK
+def sum_columns(src: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2), pieces: int, n: int):
+    row, piece, column = k.tid()
+    begin = piece * PIECE
+    end = begin + PIECE
+    if piece == pieces - 1:
+        end = n
+    lines = (end - begin) // COLUMNS
+    first = begin + column
     total = src[row, first]
-    for i in range(first + 1, min(first + BLOCK, n)):
-        total += src[row, i]
-    sums[row, block] = total
+    for line in range(1, lines):
+        total += src[row, first + line * COLUMNS]
+    rest = begin + lines * COLUMNS
+    if column < end - rest:
+        total += src[row, rest + column]
+    sums[row, piece * COLUMNS + column] = total
 
 
 @k.kernel
-def sum_product_blocks(
-    a: k.array(dtype=Any, ndim=2), b: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2), n: int
+def sum_product_columns(
+    a: k.array(dtype=Any, ndim=2), b: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any, ndim=2), pieces: int, n: int
 ):
-    row, block = k.tid()
-    first = block * BLOCK
+    row, piece, column = k.tid()
+    begin = piece * PIECE
+    end = begin + PIECE
+    if piece == pieces - 1:
+        end = n
+    lines = (end - begin) // COLUMNS
+    first = begin + column
     total = a[row, first] * b[row, first]
-    for i in range(first + 1, min(first + BLOCK, n)):
+    for line in range(1, lines):
+        at = first + line * COLUMNS
+        total += a[row, at] * b[row, at]
+    rest = begin + lines * COLUMNS
+    if column < end - rest:
+        total += a[row, rest + column] * b[row, rest + column]
+    sums[row, piece * COLUMNS + column] = total
+
+
+@k.kernel
+def sum_few(src: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any), n: int):
+    row = k.tid()
+    total = src[row, 0]
+    for i in range(1, n):
+        total += src[row, i]
+    sums[row] = total
+
+
+@k.kernel
+def sum_few_products(a: k.array(dtype=Any, ndim=2), b: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any), n: int):
+    row = k.tid()
+    total = a[row, 0] * b[row, 0]
+    for i in range(1, n):
         total += a[row, i] * b[row, i]
-    sums[row, block] = total
+    sums[row] = total
 
 
 def sum_rows(src, out, n: int, other=None) -> None:
-    """out[r] = sum of src[r, :n], or of that times other[r, :n]: blocks of 1024 in ascending order, then their sums.
+    """out[r] = sum of src[r, :n], or of that times other[r, :n], in an order that n alone decides.
 
     src, other: (rows, at least n). out: (rows,). The products are those of numbers.
     """
-    rows = src.shape[0]
+    rows, device = src.shape[0], src.device
     if not rows:
         return
     if not n:
         out.zero_()
         return
-    target = out.reshape(rows, 1)
-    while True:
-        blocks = -(-n // BLOCK)
-        sums = target if blocks == 1 else empty((rows, blocks), dtype=out.dtype, device=src.device)
-        if other is None:
-            launch(sum_blocks, (rows, blocks), inputs=[src, sums, n], device=src.device)
-        else:
-            launch(sum_product_blocks, (rows, blocks), inputs=[src, other, sums, n], device=src.device)
-            other = None
-        if blocks == 1:
-            return
-        src, n = sums, blocks
+    given = [src] if other is None else [src, other]
+    while n >= FEW:
+        pieces = max(1, n // PIECE)
+        sums = empty((rows, pieces * COLUMNS), dtype=out.dtype, device=device)
+        kernel = sum_columns if len(given) == 1 else sum_product_columns
+        launch(kernel, (rows, pieces, COLUMNS), inputs=[*given, sums, pieces, n], device=device)
+        given, n = [sums], pieces * COLUMNS
+    launch(sum_few if len(given) == 1 else sum_few_products, rows, inputs=[*given, out, n], device=device)
 
 
 def reduce_sum(src, out) -> None:
     """out[0] = sum of the array `src` (numbers or vectors)."""
     sum_rows(src.reshape(1, len(src)), out, len(src))
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
 
 
 @k.kernel

@@ -1,41 +1,56 @@
-"""Prefix sums on the device: blocks of fixed size, so that the tree depends on the element index alone."""
+"""Prefix sums on the device: lines of fixed size, so that the order of the sums depends on the element index alone."""
 
 from typing import Any
 
 from engine.compiler import lang as k
 from engine.context import launch, zeros
+from engine.kernels.reduce import sum_rows
 
-BLOCK = 1024  # elements that one thread adds in ascending order
+LINE = 256  # elements that one thread adds
+MANY = 256  # lines from which on their sums are those of `reduce.sum_rows`
 
 
 @k.kernel
-def sum_blocks(src: k.array(dtype=Any), sums: k.array(dtype=Any), n: int):
-    block = k.tid()
-    first = block * BLOCK
+def sum_lines(src: k.array(dtype=Any), sums: k.array(dtype=Any), n: int):
+    line = k.tid()
+    first = line * LINE
     total = src[first]
-    for i in range(first + 1, min(first + BLOCK, n)):
+    for i in range(first + 1, min(first + LINE, n)):
         total += src[i]
-    sums[block] = total
+    sums[line] = total
 
 
 @k.kernel
-def scan_blocks(
+def scan_lines(
     src: k.array(dtype=Any), dst: k.array(dtype=Any), offsets: k.array(dtype=Any), n: int, inclusive: int, closed: int
 ):
-    block = k.tid()
-    first = block * BLOCK
-    last = min(first + BLOCK, n)
-    total = offsets[0]
-    if n > BLOCK:
-        total = offsets[block]
-    for i in range(first, last):
-        value = src[i]
+    """offsets[l] is the sum of all elements before line l.
+
+    Four elements are added to each other before they are added to what comes before them: that sum then waits for one
+    addition in four elements, not for four.
+    """
+    line = k.tid()
+    first = line * LINE
+    last = min(first + LINE, n)
+    total = offsets[line]
+    fours = first + (last - first) // 4 * 4
+    for i in range(first, fours, 4):
+        a = src[i]
+        ab = a + src[i + 1]
+        c = src[i + 2]
+        abc = ab + c
+        abcd = ab + (c + src[i + 3])
+        p, q, r, s = total, total + a, total + ab, total + abc
+        total += abcd
         if inclusive == 1:
-            total += value
-            dst[i] = total
-        else:
-            dst[i] = total
-            total += value
+            p, q, r, s = q, r, s, total
+        dst[i], dst[i + 1], dst[i + 2], dst[i + 3] = p, q, r, s
+    for i in range(fours, last):
+        before = total
+        total += src[i]
+        if inclusive == 1:
+            before = total
+        dst[i] = before
     if closed == 1 and last == n:
         dst[n] = total
 
@@ -45,9 +60,9 @@ class Scan:
 
     def __init__(self, capacity: int, device=None, dtype=int):
         self.device = device
-        self.sums = []  # block sums, level by level, and behind them their scans
-        while capacity > BLOCK:
-            capacity = -(-capacity // BLOCK)
+        self.sums = []  # sums of lines, level by level, and behind them their scans
+        while capacity > LINE:
+            capacity = -(-capacity // LINE)
             self.sums.append((zeros(capacity, dtype=dtype, device=device), zeros(capacity, dtype=dtype, device=device)))
         self.nothing = zeros(1, dtype=dtype, device=device)
 
@@ -58,19 +73,23 @@ class Scan:
             if not inclusive and len(dst) > 0:
                 dst[:1].zero_()
             return
-        blocks = -(-n // BLOCK)
+        lines = -(-n // LINE)
         offsets = self.nothing
-        if blocks > 1:
+        if lines > 1:
             sums, offsets = self.sums[level]
-            launch(sum_blocks, blocks, inputs=[src, sums, n], device=self.device)
-            self.run(sums, offsets, blocks, level=level + 1)
+            whole = lines - 1 if lines >= MANY else 0
+            if whole:
+                sum_rows(src[: whole * LINE].contiguous().reshape(whole, LINE), sums[:whole], LINE)
+            given = [src[whole * LINE :], sums[whole:]] if whole else [src, sums]
+            launch(sum_lines, lines - whole, inputs=[*given, n - whole * LINE], device=self.device)
+            self.run(sums, offsets, lines, level=level + 1)
         closed = int(not inclusive and len(dst) > n and level == 0)
-        launch(scan_blocks, blocks, inputs=[src, dst, offsets, n, int(inclusive), closed], device=self.device)
+        launch(scan_lines, lines, inputs=[src, dst, offsets, n, int(inclusive), closed], device=self.device)
 
 
 def scan(src, dst, inclusive: bool = False) -> None:
     """Prefix sums of `src` into `dst` (n,), exclusive by default; with dst (n + 1,) the total comes last.
 
-    Blelloch 1990 with blocks of 1024 elements: the same sums on every device and with any number of threads.
+    Blelloch 1990 with lines of 256 elements: the same sums on every device and with any number of threads.
     """
     Scan(len(src), src.device, src.dtype).run(src, dst, len(src), inclusive)

@@ -12,7 +12,7 @@ from engine.config import config
 from engine.context import ScopedCapture, array, capture_launch, full, zeros
 from engine.errors import ArgumentError
 from engine.kernels import segments
-from engine.kernels.scan import BLOCK, scan
+from engine.kernels.scan import LINE, scan
 from engine.kernels.segments import compact, encode_runs, order_of_segments
 from engine.kernels.sort import order_of, reorder
 
@@ -182,7 +182,7 @@ def test_all_of_it_in_a_graph(rng):
 
 
 @pytest.mark.parametrize("dtype", [k.int64, k.float64, k.vec3i, k.vec2d], ids=lambda t: t.__name__)
-@pytest.mark.parametrize("n", [1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+@pytest.mark.parametrize("n", [1, LINE, LINE + 1, 3 * LINE + 7])
 def test_scan_of_any_type(dtype, n, device, rng):
     out = zeros(n, dtype=dtype, device=device)
     values = rng.integers(-50, 50, out.numpy().shape).astype(out.numpy().dtype)
