@@ -13,8 +13,9 @@ Warp on a CPU. A row says whether the two shapes agree to the bit.
 
 import argparse
 import csv
-import importlib
+import importlib.util
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -148,6 +149,8 @@ def main() -> None:
     parser.add_argument("--plot")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: the extra 'plot' of the package")
     if given.worker:
         Path(given.worker).write_text(json.dumps(worker(given.names, given.threads[0], given.rounds)))
         return
@@ -157,11 +160,13 @@ def main() -> None:
     if given.csv:
         with open(given.csv, "w", newline="") as file:
             out = csv.writer(file)
-            out.writerow(["threads", "case", "engine", "median_ms", "best_ms"])
+            out.writerow(["threads", "case", "engine", "median_ms", "best_ms", "times_as_fast_as_warp"])
             for threads, rows in measured.items():
                 for name, row in rows.items():
+                    warp = row["ms"].get("warp", math.nan)
                     out.writerows(
-                        [threads, name, who, f"{ms:.4f}", f"{row['best'][who]:.4f}"] for who, ms in row["ms"].items()
+                        [threads, name, who, f"{ms:.4f}", f"{row['best'][who]:.4f}", f"{warp / ms:.2f}"]
+                        for who, ms in row["ms"].items()
                     )
     if given.plot:
         plot(measured, given.plot)
