@@ -169,13 +169,20 @@ def test_kernels_of_the_engine_in_all_forms(name):
     compare(name, all_forms, opt_level=2)
 
 
+OF_THE_SUITE = (
+    "kernels", "geom", "autodiff", "compiler/test_language.py", "compiler/test_language_values.py",
+    "compiler/test_library_error.py", "context/test_array.py", "context/test_atomics.py", "context/test_graph.py",
+    "context/test_launch.py", "context/test_map.py",
+)  # fmt: skip
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("folder", ["compiler", "context", "kernels", "geom", "autodiff"])
-def test_launches_of_the_suite_in_all_forms(folder):
+@pytest.mark.parametrize("path", OF_THE_SUITE)
+def test_launches_of_the_suite_in_all_forms(path):
     """The tests' own kernels, those that hypothesis makes among them."""
     here = Path(__file__).parent
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--shapes", "--timeout", "1800"]
-    run = subprocess.run([*command, str(here / folder)], cwd=here.parent, capture_output=True, text=True, check=False)
+    run = subprocess.run([*command, str(here / path)], cwd=here.parent, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-4000:]
 
 
