@@ -97,6 +97,7 @@ class WarpCode:
     lines: list[tuple[int, int]] = field(default_factory=list)  # file and line of each place; (0, 0): not known
     stops: list[tuple[int, int]] = field(default_factory=list)  # the same, (0, 0) where a debugger does not stop
     registers: dict[str, int] = field(default_factory=dict)  # where a warp's state has them
+    own_file: int = 0  # number of the file that the kernel begins in
 
 
 def lay_out(variables: list[Variable], gap: int = 0) -> tuple[dict[str, int], int]:
@@ -458,6 +459,8 @@ class Warp:
         found = flow(self.entry, self.form.begins)
         self.position = found.position
         self.stops: list[tuple[int, int]] = [(0, 0)] * len(found.blocks)
+        places = (item.loc for item in self.entry.body if isinstance(item, Instruction) and item.loc[1])
+        self.own_file = next(places, (0, 0))[0]
         if len(found.blocks) >= WAITING:
             raise PtxError(
                 self.entry.line, f"the function has {len(found.blocks)} basic blocks, the limit is {WAITING}"
@@ -485,7 +488,8 @@ class Warp:
         size = -(-self.file_end // 64) * 64
         return WarpCode(symbol, text, self.sites, params, self.params_size, self.shared_size, self.local_size, size,
                         self.position[0], self.calls, self.entry.limits, self._meeting(found), self._tree(found),
-                        [_first_line(found.blocks[block]) for block in found.order], self.stops, self.file)  # fmt: skip
+                        [_first_line(found.blocks[block]) for block in found.order], self.stops, self.file,
+                        self.own_file)  # fmt: skip
 
     def _meeting(self, found: Flow) -> list[bool]:
         """By place: whether the block begins with what lanes wait for each other at."""
@@ -543,8 +547,7 @@ class Warp:
         first = next(iter((*block.body, *((block.ending,) if block.ending else ()))), None)
         if first is None or not first.loc[1] or first.loc[0] in self.form.quiet:
             return
-        own = next(item.loc[0] for item in self.entry.body if isinstance(item, Instruction) and item.loc[1])
-        if first.loc[0] == own and first.loc[1] < self.form.first_line:
+        if first.loc[0] == self.own_file and first.loc[1] < self.form.first_line:
             return  # what comes before the kernel's body
         self.stops[place] = first.loc
         self.declarations["emu_step"] = "declare i1 @emu_step(ptr, ptr, i32, i64, i64)"

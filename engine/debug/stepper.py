@@ -59,6 +59,7 @@ class Stepper:
         self._module, self._code = module, function.code
         self._entry = module.translation.module.functions[function.name]
         self._run = grid.Run(self._memory, function, launch.grid, launch.block, launch.dynamic, launch.params)
+        self._own_file = self._code.own_file
         self._launch = launch, args  # what the parameters point to stays for as long as this does
         self._kept = self._memory.snapshot()
         self._flags = np.zeros(len(self._code.stops) + 1, np.uint8)
@@ -182,7 +183,9 @@ class Stepper:
         return self._go_on(self.position + count, breaks=False)
 
     def back(self, count: int = 1) -> bool:
-        """Goes back by some steps, with the memory of the device as it was then; False at the first one."""
+        """Goes back by some steps, with the memory of the device as it was then; False if there were not as many."""
+        if count < 1:
+            raise ValueError(f"a number of steps is at least 1, got {count}")
         goal = self.position - count + (1 if self.finished else 0)
         self._memory.restore(self._kept)
         self._begin(max(goal, 1))
@@ -208,7 +211,7 @@ class Stepper:
         from engine.context.emulator import grid
 
         self._error: Exception | None = None
-        with self._driver._lock:
+        with self._driver.lock:
             after = self._run.go()
         if after["fault"] == STOPPED:
             if self._error is not None:
@@ -251,11 +254,6 @@ class Stepper:
             if holds:
                 return True
         return False
-
-    @property
-    def _own_file(self) -> int:
-        """Number of the kernel's file: that of its first line."""
-        return next((loc[0] for loc in self._code.stops if loc[1]), 0)
 
 
 def emulated_driver(device: Any) -> Any:

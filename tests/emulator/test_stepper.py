@@ -171,6 +171,8 @@ def test_what_goes_wrong() -> None:
         s.breakpoint(1)
     with pytest.raises(ValueError, match="a number of steps is at least 1, got 0"):
         s.step(0)
+    with pytest.raises(ValueError, match="a number of steps is at least 1, got -1"):
+        s.back(-1)
     with pytest.raises(ValueError, match="device 'cpu' cannot be looked into"):
         engine.debug.step(beyond, N, [engine.zeros(N), 1], device="cpu")
     with pytest.raises(ValueError, match="has no threads"):

@@ -41,7 +41,7 @@ def call(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(self: Driver, *args: Any) -> tuple[Any, ...]:
         try:
-            with self._lock:  # launches of a kernel share the state of its warps, and run outside the interpreter lock
+            with self.lock:  # launches of a kernel share the state of its warps, and run outside the interpreter lock
                 result = function(self, *args)
         except DriverFailure as failure:
             self.last_text = failure.text
@@ -95,7 +95,7 @@ class Driver:
         self.catcher: Callable[[grid.Run], None] | None = None  # gets launches instead of running them
         self.own_trace: trace.Trace | None = None  # of a device whose launches are always traced
         self._initialised = False
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._handles = itertools.count(1)
         self._modules: dict[int, loading.LoadedModule] = {}
         self._functions: dict[int, loading.LoadedFunction] = {}
