@@ -21,7 +21,7 @@ from engine.errors import ConfigError, DeviceError
 from tests.compiler.test_lanes import outcome, programs
 from tests.emulator.one_instruction import kernel_text
 from tests.emulator.test_same_bits import emulated
-from tests.emulator.test_scene import same_bits, scene_bits, simulated
+from tests.emulator.test_scene import NAMES, same_bits, scene_bits, simulated
 from tests.gpu.test_blocks import block_sums
 
 ORDERS = [("loop-aware", 0), ("ipdom", 0), ("random", 1), ("random", 2)]
@@ -93,7 +93,7 @@ def test_frames_in_random_order() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["pyramid", "dominoes", "bridge", "ragdoll", "dam_break"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("schedule,seed", ORDERS[1:])
 def test_scenes_in_every_order(name: str, schedule: str, seed: int) -> None:
     with config.scope(emu_schedule=schedule, emu_seed=seed):
