@@ -151,10 +151,13 @@ _FUNCTIONS |= dict.fromkeys(
     "engine.geom.point_query",
 )  # fmt: skip
 _FUNCTIONS |= dict.fromkeys(
-    ("BvhQuery", "bvh_query_aabb", "bvh_query_capsule", "bvh_query_next", "bvh_query_ray", "bvh_query_sphere",
-     "mesh_query_aabb", "mesh_query_aabb_next"),
+    ("BvhQuery", "bvh_query_aabb", "bvh_query_capsule", "bvh_query_next", "bvh_query_ray", "bvh_query_sphere"),
     "engine.geom.box_query",
-)  # fmt: skip
+)
+_FUNCTIONS |= dict.fromkeys(
+    ("mesh_get_bvh", "mesh_query_aabb", "mesh_query_aabb_next", "mesh_query_next", "mesh_query_sphere"),
+    "engine.geom.mesh_overlap",
+)
 _FUNCTIONS |= {"Bvh": "engine.geom.bvh", "MarchingCubes": "engine.geom.marching_cubes",
                "SurfaceNets": "engine.geom.surface_nets", "Volume": "engine.volume.sparse_volume"}  # fmt: skip
 _FUNCTIONS |= dict.fromkeys(

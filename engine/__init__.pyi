@@ -152,10 +152,13 @@ from engine.geom.box_query import bvh_query_capsule as bvh_query_capsule
 from engine.geom.box_query import bvh_query_next as bvh_query_next
 from engine.geom.box_query import bvh_query_ray as bvh_query_ray
 from engine.geom.box_query import bvh_query_sphere as bvh_query_sphere
-from engine.geom.box_query import mesh_query_aabb as mesh_query_aabb
-from engine.geom.box_query import mesh_query_aabb_next as mesh_query_aabb_next
 from engine.geom.bvh import Bvh as Bvh
 from engine.geom.marching_cubes import MarchingCubes as MarchingCubes
+from engine.geom.mesh_overlap import mesh_get_bvh as mesh_get_bvh
+from engine.geom.mesh_overlap import mesh_query_aabb as mesh_query_aabb
+from engine.geom.mesh_overlap import mesh_query_aabb_next as mesh_query_aabb_next
+from engine.geom.mesh_overlap import mesh_query_next as mesh_query_next
+from engine.geom.mesh_overlap import mesh_query_sphere as mesh_query_sphere
 from engine.geom.point_query import MeshQueryPoint as MeshQueryPoint
 from engine.geom.point_query import mesh_query_point as mesh_query_point
 from engine.geom.point_query import mesh_query_point_no_sign as mesh_query_point_no_sign

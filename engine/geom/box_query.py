@@ -1,7 +1,7 @@
 """Queries that go through what they touch one after the other: boxes, rays, spheres, capsules against a hierarchy.
 
     query = bvh_query_aabb(id, lower, upper)
-    while bvh_query_next(query, index): …
+    while bvh_query_next(query, index): …      or      for index in query: …
 
 A query keeps the node where it stands and which of the node's children it still has to see; going up it tests the
 parent's boxes again. It needs no stack, so that a thread may have many queries at once, of any depth.
@@ -18,7 +18,7 @@ from engine.geom.bvh_build import EMPTY
 vec8: Any = vector(length=8, dtype=k.float32)
 vec4 = k.vec4
 
-NOTHING, AABB, RAY, SPHERE, CAPSULE = 0, 1, 2, 3, 4
+NOTHING, AABB, RAY, SPHERE, CAPSULE, TRIANGLES_IN_SPHERE = 0, 1, 2, 3, 4, 5
 TINY = 1.0e-18
 SLACK = 2.0**-21  # relative to the numbers that the distance to a slab is the difference of
 FAR_AWAY = 3.0e38
@@ -66,7 +66,7 @@ def touched(q: BvhQuery, max_t: float, lx, ly, lz, ux, uy, uz) -> k.uint32:
         out = k.bit_mask(k.less_equal(lx, bx)) & k.bit_mask(k.less_equal(ly, by)) & k.bit_mask(k.less_equal(lz, bz))
         out = out & k.bit_mask(k.less_equal(ax, ux)) & k.bit_mask(k.less_equal(ay, uy))
         out = out & k.bit_mask(k.less_equal(az, uz))
-    elif q.kind == SPHERE:
+    elif q.kind == SPHERE or q.kind == TRIANGLES_IN_SPHERE:
         x, y, z = axis_gap(lx, ux, ax), axis_gap(ly, uy, ay), axis_gap(lz, uz, az)
         squared = k.cw_mul(x, x) + k.cw_mul(y, y) + k.cw_mul(z, z)
         out = k.bit_mask(k.less_equal(squared, type(lx)(q.radius * q.radius)))
@@ -196,13 +196,4 @@ def bvh_query_next(query: k.ref[BvhQuery], index: k.ref[int], max_dist: float = 
     return found
 
 
-@k.func
-def mesh_query_aabb(id: k.uint64, low: k.vec3, high: k.vec3) -> BvhQuery:
-    """Triangles whose bounds touch the box low … high."""
-    return begin_query(id, AABB, low, high, 0.0, -1)
-
-
-@k.func
-def mesh_query_aabb_next(query: k.ref[BvhQuery], index: k.ref[int]) -> bool:
-    """Puts the number of the next triangle into `index`; false where there is none left."""
-    return bvh_query_next(query, index, FAR_AWAY)
+BvhQuery.advance = bvh_query_next  # for `for i in query`

@@ -36,6 +36,7 @@ class Tree:
     leaves: k.array(dtype=float)
     parents: k.array(dtype=int)  # 8 · node + child of each node; −1 at the root
     moments: k.array(dtype=float)  # for winding numbers; empty without
+    slabs: k.array(dtype=float)  # for closest points; empty for a hierarchy of boxes
 
 
 @k.func
@@ -95,43 +96,68 @@ def record_boxes(
 
 
 @k.func
-def write_corners(leaves: k.array(dtype=float), at: int, a: k.vec3, b: k.vec3, c: k.vec3, number: int):
-    """`at` is the word of the first corner's x."""
+def corner_or_none(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), triangle: int, which: int) -> k.vec3:
+    out = k.vec3(k.nan)
+    if triangle >= 0:
+        out = points[indices[3 * triangle + which]]
+    return out
+
+
+@k.func
+def box_corner_or_none(corners: k.array(dtype=k.vec3), box: int) -> k.vec3:
+    out = k.vec3(k.nan)
+    if box >= 0:
+        out = corners[box]
+    return out
+
+
+@k.func
+def write_rows(leaves: k.array(dtype=float), row: int, a: k.vec3, b: k.vec3, c: k.vec3, d: k.vec3):
+    """The corner of each of a leaf's four primitives, coordinate by coordinate."""
+    rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=k.vec4)
     for axis in range(3):
-        leaves[at + 4 * axis] = a[axis]
-        leaves[at + 12 + 4 * axis] = b[axis]
-        leaves[at + 24 + 4 * axis] = c[axis]
-    leaves[at + 36] = k.bitcast(number, k.float32)
+        rows[row + axis] = k.vec4(a[axis], b[axis], c[axis], d[axis])
 
 
-@k.kernel
+@k.func
+def write_numbers(leaves: k.array(dtype=float), leaf: int, a: int, b: int, c: int, d: int):
+    rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=k.vec4i)
+    rows[LEAF_WORDS // LEAF * leaf + 9] = k.vec4i(a, b, c, d)
+
+
+@k.kernel(shape="thread")
 def fill_triangles(
     points: k.array(dtype=k.vec3),
     indices: k.array(dtype=int),
     members: k.array(dtype=int, ndim=2),
     leaves: k.array(dtype=float),
 ):
-    leaf, lane = k.tid()
-    i = members[leaf, lane]
-    a, b, c = k.vec3(k.nan), k.vec3(k.nan), k.vec3(k.nan)
-    if i >= 0:
-        a, b, c = points[indices[3 * i]], points[indices[3 * i + 1]], points[indices[3 * i + 2]]
-    write_corners(leaves, LEAF_WORDS * leaf + lane, a, b, c, i)
+    leaf = k.tid()
+    a, b, c, d = members[leaf, 0], members[leaf, 1], members[leaf, 2], members[leaf, 3]
+    for which in range(3):
+        write_rows(leaves, LEAF_WORDS // LEAF * leaf + 3 * which, corner_or_none(points, indices, a, which),
+                   corner_or_none(points, indices, b, which), corner_or_none(points, indices, c, which),
+                   corner_or_none(points, indices, d, which))  # fmt: skip
+    write_numbers(leaves, leaf, a, b, c, d)
 
 
-@k.kernel
+@k.kernel(shape="thread")
 def fill_boxes(
     lowers: k.array(dtype=k.vec3),
     uppers: k.array(dtype=k.vec3),
     members: k.array(dtype=int, ndim=2),
     leaves: k.array(dtype=float),
 ):
-    leaf, lane = k.tid()
-    i = members[leaf, lane]
-    a, b = k.vec3(k.nan), k.vec3(k.nan)
-    if i >= 0:
-        a, b = lowers[i], uppers[i]
-    write_corners(leaves, LEAF_WORDS * leaf + lane, a, b, a, i)
+    leaf = k.tid()
+    a, b, c, d = members[leaf, 0], members[leaf, 1], members[leaf, 2], members[leaf, 3]
+    row = LEAF_WORDS // LEAF * leaf
+    lower_a, lower_b = box_corner_or_none(lowers, a), box_corner_or_none(lowers, b)
+    lower_c, lower_d = box_corner_or_none(lowers, c), box_corner_or_none(lowers, d)
+    write_rows(leaves, row, lower_a, lower_b, lower_c, lower_d)
+    write_rows(leaves, row + 3, box_corner_or_none(uppers, a), box_corner_or_none(uppers, b),
+               box_corner_or_none(uppers, c), box_corner_or_none(uppers, d))  # fmt: skip
+    write_rows(leaves, row + 6, lower_a, lower_b, lower_c, lower_d)
+    write_numbers(leaves, leaf, a, b, c, d)
 
 
 @k.kernel
@@ -170,6 +196,7 @@ class Hierarchy:
         self.topology: Topology | None = None
         self.handle = empty(1, dtype=Tree, device=device)
         self.moments: Any = None
+        self.slabs: Any = None
 
     def rebuild(self, record, fill, sources, fields) -> None:
         """Builds anew. `record` and `fill` are kernels that read the arrays `sources`; `fields` go into the handle."""
@@ -194,7 +221,8 @@ class Hierarchy:
         """Writes the handle; whatever it names is kept alive by this object."""
         assert self.topology is not None
         tree = Tree(  # type: ignore[call-arg]
-            nodes=self.nodes, leaves=self.leaves, parents=self.topology.parents, moments=self.moments, **self.fields
+            nodes=self.nodes, leaves=self.leaves, parents=self.topology.parents, moments=self.moments, slabs=self.slabs,
+            **self.fields
         )  # fmt: skip
         self.handle.assign([tree])
 
@@ -202,7 +230,7 @@ class Hierarchy:
         """New boxes for primitives that have moved; the topology stays."""
         topology, device = self.topology, self.device
         assert topology is not None
-        launch(fill, topology.members.shape, inputs=[*sources, topology.members, self.leaves], device=device)
+        launch(fill, len(topology.members), inputs=[*sources, topology.members, self.leaves], device=device)
         for first, end in self.levels_upward():
             arguments = [topology.children, self.nodes, self.leaves, first]
             launch(fit_nodes, end - first, inputs=arguments, device=device)
@@ -218,7 +246,8 @@ class Hierarchy:
         """Bytes that the hierarchy takes, what a refit needs included."""
         t = self.topology
         assert t is not None
-        return 4 * (self.nodes.size + self.leaves.size + t.children.size + t.parents.size + t.members.size)
+        slabs = 0 if self.slabs is None else self.slabs.size
+        return 4 * (self.nodes.size + self.leaves.size + slabs + t.children.size + t.parents.size + t.members.size)
 
 
 def check_array(name: str, value: Any, dtype: Any, device: Any = None) -> None:

@@ -8,14 +8,18 @@ from engine.context import array
 from engine.geom.box_query import axis_gap, lowest
 from engine.geom.bvh import LEAF_WORDS, NODE_WORDS, Tree, tree_of
 from engine.geom.bvh_build import EMPTY, STACK
-from engine.geom.ray_query import COUNT, corner, face_normal, trace
+from engine.geom.ray_query import COUNT, corner, face_normal, next_bit, trace
 
 vec8: Any = vector(length=8, dtype=k.float32)
-vec3d = k.vec3d
+vec4, vec3d = k.vec4, k.vec3d
 
-NEARER = 1.0 - 2.0**-20  # a box may be this much nearer than computed
+NEARER_BY = 2.0**-20
+NEARER = 1.0 - NEARER_BY  # a box may be this much nearer than computed
 LARGE = 3.0e38
+SMALLEST = 1.0e-37  # nothing is divided by less
 FLAT = 1.0e-12  # a triangle whose squared area is less than this, in terms of its edges, is three edges
+SLENDER = 1.0e-6  # less than this, and float32 does not know where in the triangle a point is
+DOUBT = 2.0**-16  # of float32 distances: relative to the distance, and to the farthest corner
 
 # directions along which a sign is sought, of no meaning but that few meshes have edges in them
 RAYS = ((0.73950, 0.53871, 0.40362), (-0.36213, 0.82531, 0.43322), (0.21871, -0.40417, 0.88815))
@@ -107,11 +111,74 @@ def leaf_corner(leaves: k.array(dtype=float), at: int) -> k.vec3:
 
 
 @k.func
+def product(ax, ay, az, bx, by, bz):
+    """Dot products, by component."""
+    return k.fma(ax, bx, k.fma(ay, by, k.cw_mul(az, bz)))
+
+
+@k.func
+def across(ax, ay, az, bx, by, bz):
+    """Cross products, by component."""
+    x = k.cw_mul(ay, bz) - k.cw_mul(az, by)
+    y = k.cw_mul(az, bx) - k.cw_mul(ax, bz)
+    z = k.cw_mul(ax, by) - k.cw_mul(ay, bx)
+    return x, y, z
+
+
+@k.func
+def to_segment(ax, ay, az, ex, ey, ez):
+    """Squared distances of the origin to the segments a … a + e, by component."""
+    length2 = k.select_max(product(ex, ey, ez, ex, ey, ez), vec4(SMALLEST))
+    s = k.cw_div(product(ax, ay, az, ex, ey, ez), length2)
+    s = k.select_min(k.select_max(s, vec4(-1.0)), vec4(0.0))
+    x, y, z = ax - k.cw_mul(s, ex), ay - k.cw_mul(s, ey), az - k.cw_mul(s, ez)
+    return product(x, y, z, x, y, z)
+
+
+@k.func
+def least_distances(leaves: k.array(dtype=vec4), at: int, point: k.vec3):
+    """Squared distances that the point has at least from the 4 triangles whose rows begin at `at`.
+
+    In float32, all four at once, and less what rounding may have added: the nearest triangle is among those that are
+    not too far by this. NaN for huge triangles, and for those that are none.
+    """
+    px, py, pz = vec4(point[0]), vec4(point[1]), vec4(point[2])
+    ax, ay, az = leaves[at] - px, leaves[at + 1] - py, leaves[at + 2] - pz
+    bx, by, bz = leaves[at + 3] - px, leaves[at + 4] - py, leaves[at + 5] - pz
+    cx, cy, cz = leaves[at + 6] - px, leaves[at + 7] - py, leaves[at + 8] - pz
+    ux, uy, uz = leaves[at + 3] - leaves[at], leaves[at + 4] - leaves[at + 1], leaves[at + 5] - leaves[at + 2]
+    vx, vy, vz = leaves[at + 6] - leaves[at], leaves[at + 7] - leaves[at + 1], leaves[at + 8] - leaves[at + 2]
+    wx, wy, wz = leaves[at + 6] - leaves[at + 3], leaves[at + 7] - leaves[at + 4], leaves[at + 8] - leaves[at + 5]
+    edges = k.select_min(to_segment(ax, ay, az, ux, uy, uz), to_segment(ax, ay, az, vx, vy, vz))
+    edges = k.select_min(edges, to_segment(bx, by, bz, wx, wy, wz))
+    nx, ny, nz = across(ux, uy, uz, vx, vy, vz)
+    area = product(nx, ny, nz, nx, ny, nz)
+    # weights of the third and the second corner at the foot of the point, times `area`
+    x, y, z = across(ax, ay, az, ux, uy, uz)
+    third = product(x, y, z, nx, ny, nz)
+    x, y, z = across(vx, vy, vz, ax, ay, az)
+    second = product(x, y, z, nx, ny, nz)
+    within = k.select_min(k.select_min(third, second), area - third - second)
+    height = product(ax, ay, az, nx, ny, nz)
+    plane = k.cw_div(k.cw_mul(height, height), k.select_max(area, vec4(SMALLEST)))
+    out = k.where(k.less_equal(vec4(0.0), within), plane, edges)
+    slender = k.cw_mul(product(ux, uy, uz, ux, uy, uz), product(vx, vy, vz, vx, vy, vz)) * SLENDER
+    out = k.where(k.less_equal(area, slender), k.cw_mul(area, vec4(0.0)), out)
+    farthest = k.select_max(product(ax, ay, az, ax, ay, az), product(bx, by, bz, bx, by, bz))
+    farthest = k.select_max(farthest, product(cx, cy, cz, cx, cy, cz))
+    return k.fma(out, vec4(1.0 - 4.0 * DOUBT), farthest * -DOUBT)
+
+
+@k.func
 def closest(tree: Tree, point: k.vec3, max_dist: float):
     """(face or −1, weights of its corners at the closest point that is less than max_dist away)."""
     boxes = array(ptr=tree.nodes.ptr, shape=len(tree.nodes) // 8, dtype=vec8)
+    slabs = array(ptr=tree.slabs.ptr, shape=len(tree.slabs) // 8, dtype=vec8)
+    rows = array(ptr=tree.leaves.ptr, shape=len(tree.leaves) // 4, dtype=vec4)
+    words = array(ptr=tree.nodes.ptr, shape=len(tree.nodes), dtype=int)
     px, py, pz = vec8(point[0]), vec8(point[1]), vec8(point[2])
     p = vec3d(k.float64(point[0]), k.float64(point[1]), k.float64(point[2]))
+    doubt = vec8((k.abs(point[0]) + k.abs(point[1]) + k.abs(point[2])) * NEARER_BY)
     stack = k.zeros(shape=STACK, dtype=int)
     entry = k.zeros(shape=STACK, dtype=float)
     distance = k.zeros(shape=8, dtype=float)
@@ -124,31 +191,53 @@ def closest(tree: Tree, point: k.vec3, max_dist: float):
         top -= 1
         node = stack[top]
         if entry[top] <= best:
-            if node >= 0:
+            while node >= 0:
                 at = 7 * node
                 x = axis_gap(boxes[at], boxes[at + 3], px)
                 y = axis_gap(boxes[at + 1], boxes[at + 4], py)
                 z = axis_gap(boxes[at + 2], boxes[at + 5], pz)
-                squared = (k.cw_mul(x, x) + k.cw_mul(y, y) + k.cw_mul(z, z)) * NEARER
+                squared = k.fma(x, x, k.fma(y, y, k.cw_mul(z, z)))
+                x, y = slabs[4 * node], slabs[4 * node + 1]
+                z = k.fma(-x, x, k.fma(-y, y, vec8(1.0)))
+                z = k.sqrt(k.select_max(z, vec8(0.0)))
+                along = k.fma(x, px, k.fma(y, py, k.cw_mul(z, pz)))
+                beside = k.select_max(slabs[4 * node + 2] - along, along - slabs[4 * node + 3]) - doubt
+                beside = k.select_max(beside, vec8(0.0))
+                squared = k.select_max(squared, k.cw_mul(beside, beside)) * NEARER
                 mask = k.bit_mask(k.less_equal(squared, vec8(best)))
-                for c in range(8):
-                    distance[c] = squared[c]
-                base = top
+                first_word = NODE_WORDS * node + 48
+                node = EMPTY
+                if mask != k.uint32(0):
+                    c, mask = next_bit(mask)
+                    node = words[first_word + c]  # the nearest so far; the others go to the stack, the nearest last
+                    if mask != k.uint32(0):
+                        for lane in range(8):
+                            distance[lane] = squared[lane]
+                        least = distance[c]
+                        base = top
+                        while mask != k.uint32(0):
+                            c, mask = next_bit(mask)
+                            d = distance[c]
+                            child = words[first_word + c]
+                            if d < least:
+                                d, least = least, d
+                                child, node = node, child
+                            q = top
+                            while q > base and entry[k.max(q - 1, 0)] < d:
+                                entry[q] = entry[q - 1]
+                                stack[q] = stack[q - 1]
+                                q -= 1
+                            entry[q] = d
+                            stack[q] = child
+                            top += 1
+            if node != EMPTY:
+                leaf = ~node >> 2
+                at_least = least_distances(rows, 10 * leaf, point)
+                too_far = k.bit_mask(k.less(vec4(best), at_least))  # not what is no number, for want of range
+                mask = ((k.uint32(2) << k.uint32(~node & 3)) - k.uint32(1)) & ~too_far
                 while mask != k.uint32(0):
-                    c = lowest(mask)
-                    mask = mask & (mask - k.uint32(1))
-                    d = distance[c]
-                    q = top
-                    while q > base and entry[k.max(q - 1, 0)] < d:
-                        entry[q] = entry[q - 1]
-                        stack[q] = stack[q - 1]
-                        q -= 1
-                    entry[q] = d
-                    stack[q] = k.bitcast(tree.nodes[NODE_WORDS * node + 48 + c], k.int32)
-                    top += 1
-            elif node != EMPTY:
-                for c in range((~node & 3) + 1):
-                    at = LEAF_WORDS * (~node >> 2) + c
+                    c, mask = next_bit(mask)
+                    at = LEAF_WORDS * leaf + c
                     a = vec3d(leaf_corner(tree.leaves, at))
                     b = vec3d(leaf_corner(tree.leaves, at + 12))
                     third = vec3d(leaf_corner(tree.leaves, at + 24))
@@ -158,6 +247,7 @@ def closest(tree: Tree, point: k.vec3, max_dist: float):
                     if far < exact or (far == exact and face >= 0 and number < face):
                         exact = far
                         best = float(far) * (1.0 + 2.0**-20)
+                        mask = mask & ~k.bit_mask(k.less(vec4(best), at_least))
                         face = number
                         weights = w
     return face, weights

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.compiler import lang as k
 from engine.context import array, empty, launch
 from engine.errors import ArgumentError
-from engine.geom import mesh_moments
+from engine.geom import mesh_moments, mesh_slabs
 from engine.geom.bvh import (
     NODE_WORDS,
     Hierarchy,
@@ -259,11 +259,14 @@ class Mesh:
     def rebuild(self) -> None:
         """Build anew from the present points: after large motion, queries get faster by it."""
         tree = self._tree
-        tree.moments = None
+        tree.moments = tree.slabs = None
         tree.rebuild(record_triangles, fill_triangles, [self._points, self.indices], self._fields())
+        assert tree.topology is not None
+        nodes = len(tree.topology.children)
+        tree.slabs = empty(mesh_slabs.SLAB_WORDS * nodes, dtype=float, device=self.device)
+        mesh_slabs.fit(tree, tree.slabs)
+        tree.point_at()
         if self.support_winding_number:
-            assert tree.topology is not None
-            nodes = len(tree.topology.children)
             tree.moments = empty(NODE_WORDS * nodes, dtype=float, device=self.device)
             self._areas = empty(WIDTH * nodes, dtype=float, device=self.device)
             tree.point_at()
@@ -272,6 +275,7 @@ class Mesh:
     def refit(self) -> None:
         """The points have moved."""
         self._tree.refit(fill_triangles, [self._points, self.indices])
+        mesh_slabs.fit(self._tree, self._tree.slabs)
         if self.support_winding_number:
             mesh_moments.fit(self._tree, self._tree.moments, self._areas)
 

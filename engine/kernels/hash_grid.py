@@ -7,7 +7,7 @@ plain remainder in place of the hash, so that neighbouring cells along x lie sid
 
 In kernels a grid is one number, the address of its header of eight 64-bit words:
 
-    cell starts | point ids | points | cells along x | along y | along z | cells per metre (float64) | not used
+    cell starts | point ids | points | cells along x | along y | along z | cells per metre (float64) | groups
 
 The points of cell c are ids[starts[c]] … ids[starts[c + 1] − 1], ascending; points with a NaN
 lie behind the last cell, where no query looks.
@@ -21,11 +21,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from engine.compiler import lang as k
 from engine.compiler import types
-from engine.context import array, empty, launch, recording, zeros
+from engine.context import array, empty, launch, zeros
 from engine.errors import ArgumentError
 from engine.kernels.sort import RadixSort
 
@@ -46,6 +44,14 @@ class HashGridQuery:
     column: k.int32
     place: k.int32
     last: k.int32
+
+
+@k.struct
+class HashGridGroupQuery:
+    """A query for the points of one group."""
+
+    points: HashGridQuery
+    group: k.int32
 
 
 @k.func
@@ -126,11 +132,56 @@ def hash_grid_query_next(query: k.ref[HashGridQuery], index: k.ref[k.int32]) -> 
     return found
 
 
+@k.func  # type: ignore[no-redef]
+def hash_grid_query(id: k.uint64, point: Any, max_dist: Any, group: k.int32) -> HashGridGroupQuery:  # noqa: F811
+    """The same for the points of one group only; of a grid that was built without groups all points."""
+    query = HashGridGroupQuery()
+    query.points = hash_grid_query(id, point, max_dist)
+    query.group = group
+    return query
+
+
+@k.func  # type: ignore[no-redef]
+def hash_grid_query_next(query: k.ref[HashGridGroupQuery], index: k.ref[k.int32]) -> bool:  # noqa: F811
+    words = _words(query.points.grid)
+    groups = array(ptr=words[7], shape=k.int32(words[2]), dtype=k.int32)
+    candidate = k.int32(0)
+    found = hash_grid_query_next(query.points, candidate)
+    while found and words[7] != k.uint64(0) and groups[candidate] != query.group:
+        found = hash_grid_query_next(query.points, candidate)
+    if found:
+        index = candidate  # noqa: F841
+    return found
+
+
+HashGridQuery.advance = HashGridGroupQuery.advance = hash_grid_query_next  # for `for i in query`
+HashGridQuery.__class_getitem__ = classmethod(lambda query, _dtype: query)  # Warp has one for each kind of coordinates
+
+
 @k.func
 def hash_grid_point_id(id: k.uint64, index: k.int32) -> k.int32:
     """The point at place `index` of the order by cells: threads that take points in this order share cells."""
     words = _words(id)
     return array(ptr=words[1], shape=k.int32(words[2]), dtype=k.int32)[index]
+
+
+@k.kernel
+def _fill_header(
+    words: k.array(dtype=k.uint64),
+    starts: k.uint64,
+    ids: k.uint64,
+    groups: k.uint64,
+    n: int,
+    dims: k.vec3i,
+    per_metre: k.float64,
+):
+    words[0] = starts
+    words[1] = ids
+    words[2] = k.uint64(n)
+    for axis in range(3):
+        words[3 + axis] = k.uint64(dims[axis])
+    words[6] = k.bitcast(per_metre, k.uint64)
+    words[7] = groups
 
 
 @k.kernel
@@ -179,7 +230,10 @@ class HashGrid:
     def __init__(self, dim_x: int, dim_y: int, dim_z: int, device: Any = None, dtype: Any = k.float32):
         dims = tuple(int(d) for d in (dim_x, dim_y, dim_z))
         if min(dims) < 1 or math.prod(dims) > LARGEST:
-            raise ArgumentError(f"a hash grid has 1 to {LARGEST} cells, not {dim_x} × {dim_y} × {dim_z}")
+            raise ArgumentError(
+                f"the cell count exceeds supported limit: a hash grid has 1 to {LARGEST} cells, "
+                f"not {dim_x} × {dim_y} × {dim_z}"
+            )
         kind = types.of_annotation(dtype)
         if kind not in (types.float16, types.float32, types.float64):
             raise ArgumentError(f"dtype must be float16, float32 or float64, not {dtype!r}")
@@ -189,8 +243,9 @@ class HashGrid:
         self.device = self._header.device
         self._starts = zeros(self._ncell + 2, dtype=k.int32, device=device)
         self._n = 0
-        self._write_header(1.0)
+        self._groups: Any = None
         self.reserve(0)
+        self._write_header(1.0)
 
     @property
     def id(self) -> int:
@@ -202,20 +257,20 @@ class HashGrid:
         """Points of the last build that no query finds, since a coordinate is not a number."""
         return self._n - int(self._starts.numpy()[self._ncell])
 
-    def reserve(self, num_points: int) -> None:
-        """Makes room for that many points, so that `build` need not."""
+    def reserve(self, num_points: int, with_groups: bool = False) -> None:
+        """Makes room for that many points, so that `build` need not. Groups take no room."""
         self._capacity = int(num_points)
         self._cells = empty(max(1, self._capacity), dtype=k.uint32, device=self.device)
         self._ids = zeros(max(1, self._capacity), dtype=k.int32, device=self.device)
         self._sort = RadixSort(self._capacity, self.device, k.uint32)
 
-    def build(self, points: Any, radius: float) -> None:
+    def build(self, points: Any, radius: float, groups: Any = None) -> None:
         """Sorts `points` (vec3, any shape) into cells of `radius` metres. Queries of other distances work, too.
 
-        Cells as large as the usual distance are best: 27 of them hold all neighbours. Raises ArgumentError for a radius
-        that is not positive and finite, points of another kind, or of another device.
+        Cells as large as the usual distance are best: 27 of them hold all neighbours. groups: array of int32, one for
+        each point, which queries can ask for; the grid keeps it. Raises ArgumentError for a radius that is not positive
+        and finite, points of another kind, groups that do not fit, or another device.
         """
-        recording.refuse("HashGrid.build", "it writes the grid's header on the host")
         if not (math.isfinite(radius) and radius > 0.0):
             raise ArgumentError(f"radius must be positive and finite, got {radius!r}")
         kind = types.Vector(self.dtype, 3)
@@ -227,6 +282,7 @@ class HashGrid:
         n = self._n = len(flat)
         if n > self._capacity:
             self.reserve(n)
+        self._groups = self._checked_groups(groups, n)
         self._write_header(1.0 / radius)
         dims = k.vec3i(*self.dims)
         if n:
@@ -235,10 +291,20 @@ class HashGrid:
         self._sort.run(self._cells, self._ids, n, max(1, self._ncell.bit_length()))
         launch(find_starts, n + 1, inputs=[self._cells, self._starts, n, self._ncell + 1], device=self.device)
 
+    def _checked_groups(self, groups: Any, n: int) -> Any:
+        if groups is None:
+            return None
+        if not isinstance(groups, array) or types.of_annotation(groups.dtype) != types.int32:
+            raise ArgumentError(f"groups must be an array of int32, got {getattr(groups, 'dtype', groups)!r}")
+        if groups.size != n or not groups.is_contiguous:
+            raise ArgumentError(f"groups must be {n} numbers without gaps, one for each point, not {groups.shape}")
+        if groups.device != self.device:
+            raise ArgumentError(f"groups must live on the same device as the grid: {self.device}, not {groups.device}")
+        return groups
+
     def _write_header(self, per_metre: float) -> None:
-        words = np.zeros(HEADER, np.uint64)
-        words[:6] = (self._starts.ptr, 0, self._n, *self.dims)
-        if self._n:
-            words[1] = self._ids.ptr
-        words[6] = np.float64(per_metre).view(np.uint64)
-        self._header.assign(words)
+        """By a launch, so that graphs record it, too."""
+        ids = self._ids.ptr if self._n else 0
+        groups = self._groups.ptr if self._n and self._groups is not None else 0
+        inputs = [self._header, self._starts.ptr, ids, groups, self._n, k.vec3i(*self.dims), float(per_metre)]
+        launch(_fill_header, 1, inputs=inputs, device=self.device, record_tape=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from engine.compiler import types
 from engine.compiler.frontend import tile_elements
@@ -23,6 +24,7 @@ from engine.compiler.frontend.places import ElementPlace, LocalPlace, SlicePlace
 from engine.compiler.frontend.slices import count_of
 from engine.compiler.frontend.unsupported import unsupported
 from engine.compiler.ir import Op, Region
+from engine.compiler.values import value_class
 from engine.config import config
 
 MAX_STATIC_TRIPS = 1024  # of a loop that `static(…)` of its variable takes apart
@@ -199,7 +201,11 @@ def lower_while(ctx: Lowering, node: ast.While, rest: list[ast.stmt]) -> None:
 @statement(ast.For)
 def lower_for(ctx: Lowering, node: ast.For, rest: list[ast.stmt]) -> None:
     bounds = range_bounds(ctx, node.iter)
-    values = items_to_unroll(ctx, node, bounds)
+    iterated = ctx.expression(node.iter) if bounds is None else Static(None)
+    if isinstance(iterated, Op) and (advance := advance_of(iterated.type)) is not None:
+        walk(ctx, node, iterated, advance, rest)
+        return
+    values = items_to_unroll(ctx, node, bounds, iterated)
     if values is None:
         assert bounds is not None
         finished = loop_flag(ctx, node, bool(node.orelse))
@@ -216,10 +222,31 @@ def lower_for(ctx: Lowering, node: ast.For, rest: list[ast.stmt]) -> None:
         ctx.block(node.orelse)
 
 
-def items_to_unroll(ctx: Lowering, node: ast.For, bounds: tuple[Value, Value, Value] | None) -> list[Value] | None:
-    """The values of the loop variable where the loop is taken apart: as it must be, or is short. None at run time."""
+def advance_of(t: types.Type) -> Any:
+    """The function that finds the next number of a query: `advance(query, index) -> bool`. None for other values."""
+    return getattr(value_class(t), "advance", None) if isinstance(t, types.Struct) else None
+
+
+def walk(ctx: Lowering, node: ast.For, query: Op, advance: Any, rest: list[ast.stmt]) -> None:
+    """`for i in query: …` is `while advance(query, index): i = index; …`, with the loop's own query and index."""
+    names = [f"{what} of line {node.lineno}, {node.col_offset}" for what in ("query", "index", "advance")]
+    for name in names[:2]:
+        ctx.uses.assigned[name] = 2  # slots, which the call changes
+    ctx.bind(names[0], query, node)
+    ctx.bind(names[1], ctx.const(0, types.int32, node), node)
+    ctx.bound[names[2]] = Binding(Static(advance), ctx.region)
+    state, index, function = (ast.copy_location(ast.Name(name, ast.Load()), node.iter) for name in names)
+    test = ast.copy_location(ast.Call(function, [state, index], []), node.iter)
+    found = ast.copy_location(ast.Assign([node.target], index), node)
+    lower_while(ctx, ast.copy_location(ast.While(test, [found, *node.body], node.orelse), node), rest)
+
+
+def items_to_unroll(
+    ctx: Lowering, node: ast.For, bounds: tuple[Value, Value, Value] | None, iterated: Value
+) -> list[Value] | None:
+    """The values of the loop variable where the loop is taken apart: as it must be, or is short. None: at run time."""
     if bounds is None:
-        return static_items(ctx, node.iter)
+        return static_items(ctx, iterated, node.iter)
     if not all(isinstance(b, Static) for b in bounds):
         return None
     span = range(*(b.value for b in bounds if isinstance(b, Static)))
@@ -359,9 +386,8 @@ def reversed_bounds(ctx: Lowering, bounds: tuple[Value, Value, Value], node: ast
     return last, binary(ctx, "sub", start, step, node), unary(ctx, "neg", step, node)
 
 
-def static_items(ctx: Lowering, node: ast.expr) -> list[Value]:
+def static_items(ctx: Lowering, value: Value, node: ast.expr) -> list[Value]:
     """The items of something that is known while compiling."""
-    value = ctx.expression(node)
     if isinstance(value, Several):
         return list(value.items)
     if isinstance(value, Static) and isinstance(value.value, tuple | list | range):

@@ -182,6 +182,8 @@ def install(tests_dir: str, alias: str = "warp") -> None:
                  "Texture2D", "Texture3D"):  # fmt: skip
         if not hasattr(engine, name):
             setattr(engine, name, type(name, (engine.array,), {"__slots__": ()}))  # what there is none of
+    engine.is_cubql_available = lambda: False
+    engine.MeshQuery = engine.MeshQueryAABB = engine.MeshQuerySphere = engine.BvhQuery  # one type for all queries here
     engine.Kernel.adj = property(lambda kernel: python_types.SimpleNamespace())  # tests ask it whether it has blocks
     engine.WarpCodegenError = engine.WarpCodegenTypeError = engine.WarpCodegenValueError = engine.CompileError
     engine.WarpCodegenAttributeError = engine.WarpCodegenKeyError = engine.CompileError
