@@ -12,6 +12,7 @@ from engine.compiler import lang as k
 from engine.context import array, empty, launch
 from engine.errors import ArgumentError
 from engine.geom import mesh_moments, mesh_slabs
+from engine.geom.all_hits import AllIntersections, all_hits
 from engine.geom.bvh import (
     NODE_WORDS,
     Hierarchy,
@@ -289,6 +290,15 @@ class Mesh:
         weights = empty(n, dtype=k.vec2, device=self.device)
         launch(intersect_all, n, inputs=[self.id, o, d, float(max_t), t, face, weights], device=self.device)
         return Intersections(t.numpy(), face.numpy(), weights.numpy())
+
+    def intersect_all(self, origins: Any, directions: Any, max_t: float = np.inf) -> AllIntersections:
+        """Every triangle that each ray goes through, 0 ≤ t ≤ max_t, ray by ray and nearest first.
+
+        At an edge or a corner those count that a ray a little aside would meet: none twice, and an even number for rays
+        through a closed mesh from outside.
+        """
+        o, d = self._rays(origins, directions)
+        return all_hits(self.id, o, d, float(max_t), self.device)
 
     def occluded(self, origins: Any, directions: Any, max_t: float = np.inf) -> NDArray[np.bool_]:
         """Whether each ray meets anything with 0 ≤ t ≤ max_t."""
