@@ -268,6 +268,11 @@ class array(ArrayOperators):
         return self.size * self.element_stride * planes
 
     @property
+    def deleter(self) -> Callable[[int, int], None] | None:
+        """What is called with address and size when foreign memory is no longer used; None for the engine's own."""
+        return self.block.owner.function if isinstance(self.block.owner, foreign.Deleter) else None
+
+    @property
     def capacity(self) -> int:
         """Bytes from the first element to behind the last one."""
         return views.extent_bytes(self.shape, tuple(map(abs, self.strides)), self.element_stride)

@@ -351,6 +351,7 @@ def test_foreign_memory_and_its_deleter():
     a = array(ptr=memory.ctypes.data, dtype=int, shape=(3, 2), strides=(16, 8), capacity=48,
               deleter=lambda ptr, nbytes: calls.append((ptr, nbytes)))  # fmt: skip
     assert a.numpy().tolist() == [[0, 2], [4, 6], [8, 10]] and a.capacity == 44
+    assert a.deleter is a[1].deleter is not None and array([1]).deleter is None
     view, window = a[1], a.numpy()
     del a
     gc.collect()
