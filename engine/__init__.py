@@ -137,8 +137,8 @@ _FUNCTIONS |= dict.fromkeys(
     "engine.kernels.hash_grid",
 )
 _FUNCTIONS |= dict.fromkeys(
-    ("Mesh", "mesh_eval_face_normal", "mesh_eval_position", "mesh_eval_velocity", "mesh_get", "mesh_get_index",
-     "mesh_get_point", "mesh_get_velocity"),
+    ("Mesh", "mesh_eval_face_normal", "mesh_eval_position", "mesh_eval_velocity", "mesh_get", "mesh_get_group_root",
+     "mesh_get_index", "mesh_get_point", "mesh_get_velocity"),
     "engine.geom.query_mesh",
 )  # fmt: skip
 _FUNCTIONS |= dict.fromkeys(
@@ -158,7 +158,8 @@ _FUNCTIONS |= dict.fromkeys(
     ("mesh_get_bvh", "mesh_query_aabb", "mesh_query_aabb_next", "mesh_query_next", "mesh_query_sphere"),
     "engine.geom.mesh_overlap",
 )
-_FUNCTIONS |= {"Bvh": "engine.geom.bvh", "MarchingCubes": "engine.geom.marching_cubes",
+_FUNCTIONS |= {"Bvh": "engine.geom.bvh", "bvh_get_group_root": "engine.geom.bvh",
+               "MarchingCubes": "engine.geom.marching_cubes",
                "SurfaceNets": "engine.geom.surface_nets", "Volume": "engine.volume.sparse_volume"}  # fmt: skip
 _FUNCTIONS |= dict.fromkeys(
     ("volume_index_to_world", "volume_index_to_world_dir", "volume_lookup", "volume_lookup_f", "volume_lookup_i",

@@ -153,6 +153,7 @@ from engine.geom.box_query import bvh_query_next as bvh_query_next
 from engine.geom.box_query import bvh_query_ray as bvh_query_ray
 from engine.geom.box_query import bvh_query_sphere as bvh_query_sphere
 from engine.geom.bvh import Bvh as Bvh
+from engine.geom.bvh import bvh_get_group_root as bvh_get_group_root
 from engine.geom.marching_cubes import MarchingCubes as MarchingCubes
 from engine.geom.mesh_overlap import mesh_get_bvh as mesh_get_bvh
 from engine.geom.mesh_overlap import mesh_query_aabb as mesh_query_aabb
@@ -170,6 +171,7 @@ from engine.geom.query_mesh import mesh_eval_face_normal as mesh_eval_face_norma
 from engine.geom.query_mesh import mesh_eval_position as mesh_eval_position
 from engine.geom.query_mesh import mesh_eval_velocity as mesh_eval_velocity
 from engine.geom.query_mesh import mesh_get as mesh_get
+from engine.geom.query_mesh import mesh_get_group_root as mesh_get_group_root
 from engine.geom.query_mesh import mesh_get_index as mesh_get_index
 from engine.geom.query_mesh import mesh_get_point as mesh_get_point
 from engine.geom.query_mesh import mesh_get_velocity as mesh_get_velocity

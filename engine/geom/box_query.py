@@ -12,7 +12,7 @@ from typing import Any
 from engine.compiler import lang as k
 from engine.compiler.values import vector
 from engine.context import array
-from engine.geom.bvh import Tree, tree_of
+from engine.geom.bvh import Tree, in_group, tree_of
 from engine.geom.bvh_build import EMPTY
 
 vec8: Any = vector(length=8, dtype=k.float32)
@@ -34,6 +34,7 @@ class BvhQuery:
     b: k.vec3
     radius: float
     max_t: float
+    root: int  # −1, or the group that is asked for
     node: int
     todo: k.uint32  # children of the node that are still to be seen
     leaf: int
@@ -109,7 +110,8 @@ def begin_query(id: k.uint64, kind: int, a: k.vec3, b: k.vec3, radius: float, ro
     q.a, q.b = a, b
     q.radius = radius
     q.max_t = FAR_AWAY
-    if id != k.uint64(0) and k.isfinite(a[0] + a[1] + a[2]) and k.isfinite(b[0] + b[1] + b[2]):
+    q.root = root
+    if root >= -1 and id != k.uint64(0) and k.isfinite(a[0] + a[1] + a[2]) and k.isfinite(b[0] + b[1] + b[2]):
         q.kind = kind
         q.todo = touched_children(tree_of(id), q, 0, q.max_t)
     return q
@@ -171,9 +173,11 @@ def bvh_query_next(query: k.ref[BvhQuery], index: k.ref[int], max_dist: float = 
             if query.ready != k.uint32(0):
                 lane = lowest(query.ready)
                 query.ready = query.ready & (query.ready - k.uint32(1))
-                index = k.bitcast(tree.leaves[40 * query.leaf + 36 + lane], k.int32)
-                found = True
-                searching = False
+                number = k.bitcast(tree.leaves[40 * query.leaf + 36 + lane], k.int32)
+                if in_group(tree, number, query.root):
+                    index = number
+                    found = True
+                    searching = False
             elif query.todo != k.uint32(0):
                 c = lowest(query.todo)
                 query.todo = query.todo & (query.todo - k.uint32(1))

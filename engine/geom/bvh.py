@@ -37,12 +37,41 @@ class Tree:
     parents: k.array(dtype=int)  # 8 · node + child of each node; −1 at the root
     moments: k.array(dtype=float)  # for winding numbers; empty without
     slabs: k.array(dtype=float)  # for closest points; empty for a hierarchy of boxes
+    groups: k.array(dtype=int)  # of each primitive: the place of its group in `group_ids`; empty without groups
+    group_ids: k.array(dtype=int)  # ascending
 
 
 @k.func
 def tree_of(handle: k.uint64) -> Tree:
     trees = array(ptr=handle, shape=1, dtype=Tree)
     return trees[0]
+
+
+@k.func
+def bvh_get_group_root(id: k.uint64, group: int) -> int:
+    """What queries take as `root` to find this group only; they find nothing for a group that there is not."""
+    root = -2
+    if id != k.uint64(0):
+        tree = tree_of(id)
+        low, high = 0, len(tree.group_ids)
+        while low < high:
+            middle = (low + high) // 2
+            if tree.group_ids[middle] < group:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(tree.group_ids) and tree.group_ids[low] == group:
+            root = low
+    return root
+
+
+@k.func
+def in_group(tree: Tree, number: int, root: int) -> bool:
+    """Whether a primitive belongs to the group of `root`; −1 is all of them."""
+    belongs = root == -1
+    if root >= 0 and number < len(tree.groups):
+        belongs = tree.groups[number] == root
+    return belongs
 
 
 # --- records of the primitives, for the build -------------------------------------------------------------------------
@@ -197,6 +226,8 @@ class Hierarchy:
         self.handle = empty(1, dtype=Tree, device=device)
         self.moments: Any = None
         self.slabs: Any = None
+        self.groups: Any = None
+        self.group_ids: Any = None
 
     def rebuild(self, record, fill, sources, fields) -> None:
         """Builds anew. `record` and `fill` are kernels that read the arrays `sources`; `fields` go into the handle."""
@@ -217,12 +248,23 @@ class Hierarchy:
         self.point_at()
         self.refit(fill, sources)
 
+    def take_groups(self, groups: Any) -> None:
+        """Notes the group of each primitive, whose numbers are copied; None: there are none. Raises ArgumentError."""
+        if groups is None:
+            return
+        check_array("groups", groups, k.int32, self.device)
+        if len(groups) != self.count:
+            raise ArgumentError(f"{len(groups)} groups for {self.count} primitives")
+        ids, places = np.unique(groups.numpy(), return_inverse=True)
+        self.group_ids = array(ids, dtype=int, device=self.device)
+        self.groups = array(places.reshape(-1).astype(np.int32), dtype=int, device=self.device)
+
     def point_at(self) -> None:
         """Writes the handle; whatever it names is kept alive by this object."""
         assert self.topology is not None
         tree = Tree(  # type: ignore[call-arg]
             nodes=self.nodes, leaves=self.leaves, parents=self.topology.parents, moments=self.moments, slabs=self.slabs,
-            **self.fields
+            groups=self.groups, group_ids=self.group_ids, **self.fields
         )  # fmt: skip
         self.handle.assign([tree])
 
@@ -274,7 +316,8 @@ class Bvh:
     """A hierarchy of axis-aligned boxes for the `bvh_query_*` functions: `.id` is what kernels take as a uint64.
 
     lowers, uppers: arrays of vec3 (n,), which are kept: write to them and call `refit` (same topology) or `rebuild`.
-    Boxes that are not finite or inverted are left out, `skipped` counts them. `constructor` and `leaf_size` are there
+    Boxes that are not finite or inverted are left out, `skipped` counts them. groups: array of int32 (n,), which is
+    copied: `bvh_get_group_root` makes queries find one group only. `constructor` and `leaf_size` are there
     for scripts written for Warp; the builder is always the binned SAH builder. Raises ArgumentError for unfit arrays.
     """
 
@@ -282,12 +325,11 @@ class Bvh:
         check_array("lowers", lowers, k.vec3)
         check_array("uppers", uppers, k.vec3, lowers.device)
         check_constructor(constructor, leaf_size)
-        if groups is not None:
-            raise ArgumentError("groups of a Bvh are not supported")
         if len(lowers) != len(uppers):
             raise ArgumentError(f"lowers and uppers differ in length: {len(lowers)} and {len(uppers)}")
         self.lowers, self.uppers, self.device = lowers, uppers, get_device(lowers.device)
         self._tree = Hierarchy(self.device, len(lowers))
+        self._tree.take_groups(groups)
         self.rebuild()
 
     @property

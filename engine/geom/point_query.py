@@ -170,6 +170,16 @@ def least_distances(leaves: k.array(dtype=vec4), at: int, point: k.vec3):
 
 
 @k.func
+def slab_gap(slabs: k.array(dtype=vec8), at: int, px: vec8, py: vec8, pz: vec8, doubt: vec8) -> vec8:
+    """How far a point is outside of the 8 slabs whose rows begin at `at`, less `doubt`; 0 inside. See `mesh_slabs`."""
+    x, y = slabs[at], slabs[at + 1]
+    z = k.sqrt(k.select_max(k.fma(-x, x, k.fma(-y, y, vec8(1.0))), vec8(0.0)))
+    along = k.fma(x, px, k.fma(y, py, k.cw_mul(z, pz)))
+    beside = k.select_max(slabs[at + 2] - along, along - slabs[at + 3])
+    return k.select_max(beside - doubt, vec8(0.0))
+
+
+@k.func
 def closest(tree: Tree, point: k.vec3, max_dist: float):
     """(face or −1, weights of its corners at the closest point that is less than max_dist away)."""
     boxes = array(ptr=tree.nodes.ptr, shape=len(tree.nodes) // 8, dtype=vec8)
@@ -197,12 +207,7 @@ def closest(tree: Tree, point: k.vec3, max_dist: float):
                 y = axis_gap(boxes[at + 1], boxes[at + 4], py)
                 z = axis_gap(boxes[at + 2], boxes[at + 5], pz)
                 squared = k.fma(x, x, k.fma(y, y, k.cw_mul(z, z)))
-                x, y = slabs[4 * node], slabs[4 * node + 1]
-                z = k.fma(-x, x, k.fma(-y, y, vec8(1.0)))
-                z = k.sqrt(k.select_max(z, vec8(0.0)))
-                along = k.fma(x, px, k.fma(y, py, k.cw_mul(z, pz)))
-                beside = k.select_max(slabs[4 * node + 2] - along, along - slabs[4 * node + 3]) - doubt
-                beside = k.select_max(beside, vec8(0.0))
+                beside = slab_gap(slabs, 4 * node, px, py, pz, doubt)
                 squared = k.select_max(squared, k.cw_mul(beside, beside)) * NEARER
                 mask = k.bit_mask(k.less_equal(squared, vec8(best)))
                 first_word = NODE_WORDS * node + 48

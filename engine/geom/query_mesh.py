@@ -17,6 +17,7 @@ from engine.geom.bvh import (
     NODE_WORDS,
     Hierarchy,
     Tree,
+    bvh_get_group_root,
     check_array,
     check_constructor,
     fill_triangles,
@@ -34,6 +35,12 @@ from engine.geom.ray_query import ANY, CLOSEST, corner, face_normal, trace
 def mesh_get(id: k.uint64) -> Tree:
     """The arrays of a mesh: points, velocities, indices."""
     return tree_of(id)
+
+
+@k.func
+def mesh_get_group_root(id: k.uint64, group: int) -> int:
+    """What rays and boxes take as `root` to find the triangles of this group only."""
+    return bvh_get_group_root(id, group)
 
 
 @k.func
@@ -172,7 +179,8 @@ class Mesh:
     points: array of vec3 (n,), indices: array of int32 (3 m,), velocities: array of vec3 (n,), all of which are kept:
     write to `points` and call `refit`. NumPy arrays are copied. Triangles with corners that are not finite are left
     out, `skipped` counts them. `support_winding_number` makes `mesh_query_point_sign_winding_number` fast.
-    `bvh_constructor` and `bvh_leaf_size` are accepted for scripts written for Warp; `groups` are not supported. Raises
+    groups: array of int32, one for each triangle, which is copied: `mesh_get_group_root` makes rays and boxes find one
+    group only. `bvh_constructor` and `bvh_leaf_size` are accepted for scripts written for Warp. Raises
     ArgumentError for unfit arrays and for indices out of range. Coordinates shall be below 1e18.
     """
 
@@ -198,13 +206,12 @@ class Mesh:
             check_array("velocities", velocities, k.vec3, points.device)
             if len(velocities) != len(points):
                 raise ArgumentError(f"{len(velocities)} velocities for {len(points)} points")
-        if groups is not None:
-            raise ArgumentError("groups of a Mesh are not supported")
         check_constructor(bvh_constructor, bvh_leaf_size)
         _check_indices(indices, len(points))
         self._points, self.indices, self._velocities = points, indices, velocities
         self.device = points.device
         self._tree = Hierarchy(self.device, len(indices) // 3)
+        self._tree.take_groups(groups)
         self.support_winding_number = support_winding_number
         self.rebuild()
 

@@ -17,7 +17,7 @@ from engine.compiler import lang as k
 from engine.compiler.values import vector
 from engine.context import array
 from engine.geom.box_query import lowest
-from engine.geom.bvh import Tree, tree_of
+from engine.geom.bvh import Tree, in_group, tree_of
 from engine.geom.bvh_build import EMPTY, STACK
 
 vec8: Any = vector(length=8, dtype=k.float32)
@@ -197,10 +197,11 @@ def next_bit(mask: k.uint32):
 
 
 @k.func
-def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int):
+def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int, root: int = -1):
     """(hits, t, u, v, side, face). `mode` is a constant: CLOSEST (at most 1 hit), ANY (stops at the first) or COUNT.
 
-    side: how many triangles are met from outside, less those that are met from behind.
+    root: −1, or what `bvh_get_group_root` gives for the group whose triangles count. side: how many triangles are met
+    from outside, less those that are met from behind.
     """
     ray = make_ray(tree, origin, direction)
     words = array(ptr=tree.nodes.ptr, shape=len(tree.nodes), dtype=int)
@@ -219,7 +220,7 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
     bound = k.min(max_t * length, LARGE)  # distances to boxes are along the direction whose largest component is 1
     found, face = 0, -1
     hit_u, hit_v, side = 0.0, 0.0, 0.0
-    top = 1 if ray.usable and max_t >= 0.0 else 0
+    top = 1 if ray.usable and max_t >= 0.0 and root >= -1 else 0
     while top > 0:
         top -= 1
         node = stack[top]
@@ -262,9 +263,9 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
                 while mask != k.uint32(0):
                     c, mask = next_bit(mask)
                     hit, t, u, v, s = hit_triangle(tree.leaves, 40 * leaf + c, ray, mode == COUNT)
-                    if hit and t >= 0.0 and t <= best:
+                    number = k.bitcast(tree.leaves[40 * leaf + 36 + c], k.int32)
+                    if hit and t >= 0.0 and t <= best and in_group(tree, number, root):
                         if mode == CLOSEST:
-                            number = k.bitcast(tree.leaves[40 * leaf + 36 + c], k.int32)
                             if t < best or face < 0 or number < face:
                                 best, hit_u, hit_v, side, face = t, u, v, s, number
                                 bound = k.min(t * length * FAR, LARGE)
@@ -297,12 +298,13 @@ def face_normal(tree: Tree, face: int) -> k.vec3:
 def mesh_query_ray(id: k.uint64, start: k.vec3, dir: k.vec3, max_t: float, root: int = -1) -> MeshQueryRay:
     """The first triangle that start + t · dir meets with 0 ≤ t ≤ max_t; t counts lengths of `dir`, which may be any.
 
-    `result` is false where there is none, for a `dir` of 0, and for numbers that are not finite. `root` is ignored.
+    `result` is false where there is none, for a `dir` of 0, and for numbers that are not finite. `root`: see
+    `mesh_get_group_root`.
     """
     q = MeshQueryRay()
     if id != k.uint64(0):
         tree = tree_of(id)
-        found, t, u, v, side, face = trace(tree, start, dir, max_t, CLOSEST)
+        found, t, u, v, side, face = trace(tree, start, dir, max_t, CLOSEST, root)
         if found > 0:
             q.result = True
             q.t, q.u, q.v = t, u, v
@@ -343,7 +345,7 @@ def mesh_query_ray_anyhit(id: k.uint64, start: k.vec3, dir: k.vec3, max_t: float
     """Whether start + t · dir meets a triangle with 0 ≤ t ≤ max_t."""
     found = 0
     if id != k.uint64(0):
-        found, _t, _u, _v, _side, _face = trace(tree_of(id), start, dir, max_t, ANY)
+        found, _t, _u, _v, _side, _face = trace(tree_of(id), start, dir, max_t, ANY, root)
     return found > 0
 
 
@@ -353,5 +355,5 @@ def mesh_query_ray_count_intersections(id: k.uint64, start: k.vec3, dir: k.vec3,
     little aside would meet: for a closed mesh the count is even from outside and odd from inside."""
     found = 0
     if id != k.uint64(0):
-        found, _t, _u, _v, _side, _face = trace(tree_of(id), start, dir, k.inf, COUNT)
+        found, _t, _u, _v, _side, _face = trace(tree_of(id), start, dir, k.inf, COUNT, root)
     return found

@@ -9,7 +9,7 @@ import engine
 from engine.geom.bvh import NODE_WORDS
 from engine.geom.bvh_build import EMPTY
 from engine.geom.mesh_slabs import SLAB_WORDS
-from tests.geom.mesh_oracle import distances
+from tests.geom.mesh_oracle import distances, ray_hits
 
 
 @engine.kernel
@@ -104,6 +104,58 @@ def test_what_a_loop_cannot_run_over():
 
     with pytest.raises(engine.CompileError, match="a loop runs over range"):
         engine.launch(over_struct, 1, inputs=[0, engine.zeros(1, dtype=int)])
+
+
+@engine.kernel
+def of_group(tree: engine.uint64, group: int, low: engine.vec3, high: engine.vec3, seen: engine.array(dtype=int)):
+    for i in engine.bvh_query_aabb(tree, low, high, engine.bvh_get_group_root(tree, group)):
+        seen[i] += 1
+
+
+@engine.kernel
+def first_of_group(mesh: engine.uint64, group: engine.array(dtype=int), o: engine.array(dtype=engine.vec3),
+                   d: engine.array(dtype=engine.vec3), face: engine.array(dtype=int), any: engine.array(dtype=int),
+                   count: engine.array(dtype=int)):  # fmt: skip
+    i = engine.tid()
+    root = engine.mesh_get_group_root(mesh, group[i])
+    hit = engine.mesh_query_ray(mesh, o[i], d[i], 100.0, root)
+    face[i] = -1
+    if hit.result:
+        face[i] = hit.face
+    any[i] = int(engine.mesh_query_ray_anyhit(mesh, o[i], d[i], 100.0, root))
+    count[i] = engine.mesh_query_ray_count_intersections(mesh, o[i], d[i], root)
+
+
+def test_queries_of_one_group(device, rng):
+    """Boxes and rays find one group's members only, and nothing of a group that there is not."""
+    corners = soup(rng, 300)
+    ids = rng.choice([-(2**31), -1, 0, 7, 2**31 - 1], 300).astype(np.int32)
+    groups = engine.array(ids, dtype=int, device=device)
+    points = engine.array(corners.reshape(-1, 3), dtype=engine.vec3, device=device)
+    faces = np.arange(900, dtype=np.int32)
+    mesh = engine.Mesh(points, engine.array(faces, dtype=int, device=device), groups=groups)
+    low, high = corners.min(axis=1), corners.max(axis=1)
+    bvh = engine.Bvh(*(engine.array(x, dtype=engine.vec3, device=device) for x in (low, high)), groups=groups)
+    for tree in (mesh, bvh):
+        for group in (-(2**31), -1, 0, 7, 2**31 - 1, 3):
+            seen = engine.zeros(300, dtype=int, device=device)
+            box = [engine.vec3(1.0, 1.0, 1.0), engine.vec3(3.0, 3.0, 3.0)]
+            engine.launch(of_group, 1, inputs=[tree.id, group, *box, seen], device=device)
+            touched = ((low <= 3) & (high >= 1)).all(axis=1) & (ids == group)
+            assert seen.numpy().tolist() == touched.astype(int).tolist()
+    n = 80
+    asked = rng.choice([*np.unique(ids), 3], n).astype(np.int32)
+    o, d = rng.uniform(0, 4, (n, 3)).astype(np.float32), rng.normal(size=(n, 3)).astype(np.float32)
+    t = ray_hits(corners.reshape(-1, 3), faces.reshape(-1, 3), o, d)
+    t[ids[None] != asked[:, None]] = np.inf
+    out = [engine.full(n, -77, dtype=int, device=device) for _ in range(3)]
+    rays = [engine.array(x, dtype=engine.vec3, device=device) for x in (o, d)]
+    inputs = [engine.array(asked, dtype=int, device=device), *rays]
+    engine.launch(first_of_group, n, inputs=[mesh.id, *inputs, *out], device=device)
+    found = np.isfinite(t).any(axis=1)
+    assert out[0].numpy().tolist() == np.where(found, t.argmin(axis=1), -1).tolist()
+    assert out[1].numpy().tolist() == found.astype(int).tolist()
+    assert out[2].numpy().tolist() == np.isfinite(t).sum(axis=1).tolist()
 
 
 def corners_below(nodes, leaves, child):
