@@ -41,12 +41,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command()
 def run(
-    scene: Annotated[str, typer.Argument(help="Scene file: .usd, .usda, .usdc or .usdz")],
+    scene: Annotated[str, typer.Argument(help="Scene file: .usd, .usda, .usdc, .usdz or SPlisHSPlasH's .json")],
     frames: Annotated[int, typer.Option(help="Frames; the first is the start pose.")] = DEFAULT_FRAMES,
     fps: Annotated[float | None, typer.Option(help="Frames per second; default: the scene's, else 60.")] = None,
     device: Device = "",
     out: Annotated[str | None, typer.Option(help="Write frames to this .usd, .usda or .usdc file.")] = None,
     flatten: Annotated[bool, typer.Option("--flatten", help="Write one file that does not need the scene.")] = False,
+    surface: Annotated[bool, typer.Option("--surface", help="Write fluids as meshes, too.")] = False,
     threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
     debug: Debug = False,
@@ -60,8 +61,11 @@ def run(
         raise Error(f"--fps must be a positive number, got {fps:g}")
     if flatten and out is None:
         raise Error("--flatten needs --out")
+    if surface and out is None:
+        raise Error("--surface needs --out")
     with config.scope(threads=config.threads if threads is None else threads):
-        summary = _run_scene(scene, frames, fps, device, out, flatten, show=not (quiet or json))
+        ways = {"flatten": flatten, "surface": surface}
+        summary = _run_scene(scene, frames, fps, device, out, ways, show=not (quiet or json))
     if json:
         print(json_format.dumps(summary.as_dict(), indent=1))
     elif not quiet:
@@ -232,7 +236,7 @@ class Summary:
 
 
 def _run_scene(
-    scene: str, frames: int, fps: float | None, device: str, out: str | None, flatten: bool, show: bool
+    scene: str, frames: int, fps: float | None, device: str, out: str | None, ways: dict[str, bool], show: bool
 ) -> Summary:
     """Loads and runs a scene. Bad input raises Error before anything is written."""
     from engine.config import config
@@ -252,7 +256,7 @@ def _run_scene(
     watch = _Watch(sim)
     interrupted = False
     try:
-        sim.run(frames, out=out, progress=show, on_frame=watch.see, flatten=flatten, fps=fps)
+        sim.run(frames, out=out, progress=show, on_frame=watch.see, fps=fps, **ways)
     except KeyboardInterrupt:
         interrupted = True
     return Summary(

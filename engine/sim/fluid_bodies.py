@@ -297,7 +297,7 @@ class FluidBodies:
             most = near.largest(self._count)
             if most <= self._capacity:
                 return
-            self._reserve(most + most // 4)
+            self._reserve(most + 4)
 
     def move(self, time: float) -> None:
         """The points' velocities `time` seconds after the last substep, which the fluid then flows around."""

@@ -18,6 +18,7 @@ import numpy as np
 from engine.errors import Error
 from engine.sim.frames_usd_points import PointClouds
 from engine.sim.frames_usd_shapes import author_model
+from engine.sim.frames_usd_surface import FluidSurfaces
 from engine.sim.frames_usd_targets import Placement, Target, targets_in_stage
 
 SUFFIXES = (".usd", ".usda", ".usdc")
@@ -43,11 +44,18 @@ class FrameWriter:
 
     path: .usd, .usda or .usdc. model: labels of its bodies are prim paths of the source. source: the scene file, None
     for a model built in Python. flatten: one self-contained file instead of a reference to the source.
+    surface: fluids as meshes `<prim>_surface` beside their hidden points.
     Raises Error if the file cannot be written, before anything is simulated.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], model: Any, fps: float, source: str | None = None, flatten: bool = False
+        self,
+        path: str | os.PathLike[str],
+        model: Any,
+        fps: float,
+        source: str | None = None,
+        flatten: bool = False,
+        surface: bool = False,
     ) -> None:
         self.path = Path(path)
         self.model, self.fps, self.flatten = model, float(fps), flatten
@@ -60,6 +68,7 @@ class FrameWriter:
         self._author_ops()
         try:
             self._clouds = PointClouds(self._stage, self._layer, model, source, self._start)
+            self._surfaces = self._make_surfaces() if surface else None
         except Error:
             self.discard()
             raise
@@ -84,10 +93,18 @@ class FrameWriter:
                     sample(paths[0], time, Gf.Vec3d(origins[i]))
                     sample(paths[1], time, Gf.Quatf(w, x, y, z))
         self._clouds.write(state, time)
+        if self._surfaces is not None:
+            self._surfaces.write(state, time)
         self.frame += 1
         if self.frame % SAVE_EVERY == 0 and self._beside.suffix != ".usda":
             self._set_end()
             self._layer.Save()
+
+    def _make_surfaces(self) -> FluidSurfaces:
+        from pxr import UsdGeom
+
+        unit = UsdGeom.GetStageMetersPerUnit(self._stage)
+        return FluidSurfaces(self._layer, self._clouds.clouds, self._clouds.radius, unit)
 
     def close(self) -> None:
         """Completes the file and moves it to its place. Raises Error if that fails."""

@@ -14,9 +14,10 @@ COLOUR = (0.25, 0.52, 0.78)
 
 
 @dataclass(frozen=True)
-class _Cloud:
+class Cloud:
     """Where one fluid goes. back: world → prim, per row vector."""
 
+    path: str
     fluid: int
     points: Any  # paths of the sampled attributes
     velocities: Any
@@ -32,11 +33,11 @@ class PointClouds:
     def __init__(self, stage: Any, layer: Any, model: Any, source: str | None, time: float):
         self._layer = layer
         labels = getattr(model, "fluid_label", ())
-        self._radius = float(model.particle_radius.numpy()[0]) if labels else 0.0
+        self.radius = float(model.particle_radius.numpy()[0]) if labels else 0.0
         new = source is None
-        self._clouds = [self._author(stage, str(label), i, new, time) for i, label in enumerate(labels)]
+        self.clouds = [self._author(stage, str(label), i, new, time) for i, label in enumerate(labels)]
 
-    def _author(self, stage: Any, label: str, fluid: int, new: bool, time: float) -> _Cloud:
+    def _author(self, stage: Any, label: str, fluid: int, new: bool, time: float) -> Cloud:
         from pxr import Gf, Sdf, Tf, Usd, UsdGeom
 
         from engine.sim.scene_usd.frames import prim_frame
@@ -56,20 +57,21 @@ class PointClouds:
         made = {name: Sdf.AttributeSpec(over, name, kind).path for name, kind in wanted.items()}
         size = float(np.cbrt(abs(np.linalg.det(frame.matrix))))  # metres per unit of the prim
         widths = Sdf.AttributeSpec(over, "widths", kinds.FloatArray)
-        widths.default = [2.0 * self._radius / size]
+        widths.default = [2.0 * self.radius / size]
         widths.SetInfo("interpolation", "constant")
         back = np.asarray(np.linalg.inv(frame.matrix).T, np.float64)
-        return _Cloud(fluid, made["points"], made["velocities"], made["ids"], made["extent"], back, frame.origin)
+        attributes = made["points"], made["velocities"], made["ids"], made["extent"]
+        return Cloud(str(path), fluid, *attributes, back, frame.origin)
 
     def write(self, state: Any, time: float) -> None:
         """One sample of each fluid at a time code."""
         from pxr import Vt
 
-        if not self._clouds:
+        if not self.clouds:
             return
         ids, fluids = state.particle_id.numpy(), state.particle_fluid.numpy()
         order = np.argsort(ids)
-        for cloud in self._clouds:
+        for cloud in self.clouds:
             mine = order[fluids[order] == cloud.fluid]
             x = ((state.particle_q.numpy()[mine] - cloud.origin) @ cloud.back).astype(np.float32)
             v = (state.particle_qd.numpy()[mine] @ cloud.back).astype(np.float32)
@@ -78,6 +80,6 @@ class PointClouds:
             sample(cloud.velocities, time, Vt.Vec3fArray.FromNumpy(v))
             sample(cloud.ids, time, Vt.Int64Array.FromNumpy(ids[mine].astype(np.int64)))
             if len(x):
-                reach = self._radius * np.abs(cloud.back).sum(axis=0)
+                reach = self.radius * np.abs(cloud.back).sum(axis=0)
                 bounds = np.stack([x.min(axis=0) - reach, x.max(axis=0) + reach]).astype(np.float32)
                 sample(cloud.extent, time, Vt.Vec3fArray.FromNumpy(bounds))

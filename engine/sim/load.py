@@ -13,6 +13,7 @@ from engine.sim.simulation import Simulation
 
 for _suffix in (".usd", ".usda", ".usdc", ".usdz"):
     importers.provide(_suffix, "engine.sim.scene_usd:read")
+importers.provide(".json", "engine.sim.scene_splishsplash:read")
 
 
 def read_scene(path: str | os.PathLike[str]) -> SceneRecords:
@@ -36,7 +37,7 @@ def load(
     fps: float | None = None,
     **options: Any,
 ) -> Simulation:
-    """The simulation of a scene file (.usd .usda .usdc .usdz).
+    """The simulation of a scene file (.usd .usda .usdc .usdz, SPlisHSPlasH's .json).
 
     device: where it runs, None: the default device. dt: seconds of one `step`, default 1 / fps. fps: frames per second,
     default the file's. substeps and further options go to Simulation. What the file holds and the engine does not
@@ -52,6 +53,9 @@ def load(
     model = make_builder(records).finalize(device=_device(device))
     if substeps is not None:
         options["substeps"] = substeps
+    if records.fluid_options:
+        options.setdefault("fluid_options", records.fluid_options)
+        options.setdefault("substeps", 1)  # such a file's step is that of its fluid
     sim = Simulation(model, dt=dt if dt is not None else 1.0 / (fps or records.fps), source=records.path, **options)
     sim.report = records.report
     return sim

@@ -29,7 +29,7 @@ from engine.state.model import Model
 from engine.state.tables import State
 
 GROUP = 16  # particles whose neighbours lie interleaved
-CAPACITY = 60  # neighbours of a particle that there is room for at first; a lattice at rest has 32
+CAPACITY = 44  # neighbours of a particle that there is room for at first; a lattice at rest has 32
 CELLS_PER_PARTICLE = 8  # at most, when the fluid is spread out: cells then grow
 
 
@@ -243,7 +243,7 @@ class Neighbours:
         self._list(*grid)
         most = self.largest(self.count)
         if most > self.capacity:
-            self._reserve(most + most // 4)
+            self._reserve(most + 4)
             self._list(*grid)
 
     def _launch(self, kernel: Any, dim: Any, *inputs: Any) -> None:

@@ -175,6 +175,7 @@ class SceneRecords:
     report: SceneReport = field(default_factory=SceneReport)
     fluids: list[SceneFluid] = field(default_factory=list)
     domain: tuple[Floats, Floats] | None = None  # walls that hold the fluids: lower, upper corner, m
+    fluid_options: dict[str, Any] = field(default_factory=dict)  # of the fluid solver's Settings
 
 
 # -- records → builder -------------------------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ class Simulation:
 
     dt: seconds that `step` advances. substeps: solver steps of dt / substeps each. iterations: visits of every
     constraint per substep. sleeping: not there yet, accepted and without effect. solver: name in `plugin.solvers`;
-    None: chosen from the model. source: the scene file that the model came from. Raises ValueError for bad numbers.
+    None: chosen from the model. source: the scene file that the model came from. fluid_options: see
+    solver_dfsph.Settings. Raises ValueError for bad numbers.
 
     Attributes: `model`; `state`, `control` (arrays that keep their identity); `time` (s) and `frame` since the start;
     `contacts` (see ContactView) and `stats` of the last step; `contact_table`, the manifolds and warm-start impulses.
@@ -48,6 +49,7 @@ class Simulation:
         solver: str | None = None,
         *,
         source: str | os.PathLike[str] | None = None,
+        fluid_options: dict[str, Any] | None = None,
     ):
         if not (np.isfinite(dt) and dt > 0.0):
             raise ValueError(f"dt must be a positive number of seconds, got {dt!r}")
@@ -74,10 +76,11 @@ class Simulation:
         self._closing = FramePart(self._solver.close_substeps, model.device)
         self._view: ContactView | None = None
         self._fluid: Any = None
+        self._fluid_options = dict(fluid_options or {})
         if model.count["nparticle"]:
-            from engine.sim.solver_dfsph import Dfsph
+            from engine.sim.solver_dfsph import Dfsph, Settings
 
-            self._fluid = Dfsph(model, self.state, self._solver.rows)
+            self._fluid = Dfsph(model, self.state, self._solver.rows, Settings(**self._fluid_options))
 
     # -- stepping ------------------------------------------------------------------------------------------------------
 
@@ -138,12 +141,14 @@ class Simulation:
         *,
         flatten: bool = False,
         fps: float | None = None,
+        surface: bool = False,
     ) -> None:
         """Shows `frames` frames, the first being the scene as it is now: frames − 1 steps.
 
         out: USD file for the frames (`flatten`: self-contained, not on top of the source scene; fps: its time codes per
-        second, default 1 / dt). progress: a bar on stderr. on_frame: called with the simulation at every frame. Raises
-        ValueError for a negative or fractional number of frames, Error if `out` cannot be written.
+        second, default 1 / dt; surface: fluids as meshes, too). progress: a bar on stderr. on_frame: called with the
+        simulation at every frame. Raises ValueError for a negative or fractional number of frames, Error if `out`
+        cannot be written.
         """
         if not isinstance(frames, int | np.integer) or isinstance(frames, bool) or frames < 0:
             raise ValueError(f"frames must be an integer of at least 0, got {frames!r}")
@@ -152,9 +157,10 @@ class Simulation:
             if out is not None:
                 from engine.sim.frames_usd import FrameWriter  # imports pxr
 
-                writer = open_things.enter_context(
-                    FrameWriter(out, self.model, fps or 1.0 / self.dt, source=self.source, flatten=flatten)
+                frames_out = FrameWriter(
+                    out, self.model, fps or 1.0 / self.dt, source=self._usd_source(), flatten=flatten, surface=surface
                 )
+                writer = open_things.enter_context(frames_out)
             advance = open_things.enter_context(_progress_bar(int(frames))) if progress else None
             for i in range(int(frames)):
                 if i:
@@ -165,6 +171,11 @@ class Simulation:
                     on_frame(self)
                 if advance is not None:
                     advance(self._progress_text())
+
+    def _usd_source(self) -> str | None:
+        """The scene file, where frames can refer to it."""
+        usd = self.source is not None and os.path.splitext(self.source)[1].lower().startswith(".usd")
+        return self.source if usd else None
 
     def _progress_text(self) -> str:
         """What the fluid did, beside the bar."""
@@ -264,6 +275,7 @@ class Simulation:
             "frame": self.frame,
             "solver": self.solver_name,
             "source": self.source,
+            "fluid_options": self._fluid_options,
         }
         store.save(path, self.model, self._tables(), info)
 
@@ -284,7 +296,7 @@ def restore(path: str | os.PathLike[str], device: str = "cpu") -> Simulation:
     try:
         sim = Simulation(
             saved.model(device), info["dt"], info["substeps"], info["iterations"], solver=info["solver"],
-            source=info["source"],
+            source=info["source"], fluid_options=info.get("fluid_options"),
         )  # fmt: skip
         sim.frame = int(info["frame"])
     except KeyError as missing:

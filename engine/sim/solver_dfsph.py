@@ -54,26 +54,40 @@ class Settings:
     shortest_step: float = 1e-5  # s; a faster fluid is reported
     solve_divergence: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("density_error", "divergence_error", "cfl", "longest_step", "shortest_step"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if self.shortest_step > self.longest_step:
+            raise ValueError(f"shortest_step {self.shortest_step:g} is above longest_step {self.longest_step:g}")
+        if not 1 <= self.least_iterations <= self.most_iterations:
+            raise ValueError(f"iterations must be from 1 up, got {self.least_iterations} to {self.most_iterations}")
+
 
 @k.kernel(shape="lanes")
 def measure_density(
     s: State,
     place: k.array(dtype=Place, layout="rows"),
+    velocity: k.array(dtype=Motion, layout="rows"),
     neighbour: k.array(dtype=int, ndim=3),
     count: k.array(dtype=int),
     support: float,
     nparticle: int,
     factor: k.array(dtype=float),
+    rate: k.array(dtype=float),
 ):
-    """Relative density, and 1 / D."""
+    """Relative density, its rate of change in 1/s, and 1 / D."""
     group, lane = k.tid()
     i = group * GROUP + lane
     if i >= len(count):
         return
     here = place[i]
+    own = velocity[i].v
     density = here.volume * weight(0.0, support)
     total = k.vec3(0.0)
     squares = 0.0
+    compression = 0.0
     for n in range(count[i]):
         j = neighbour[group, n, lane]
         there = place[j]
@@ -83,7 +97,9 @@ def measure_density(
         gradient = gap * (there.volume * slope(gap_sq, support))
         total += gradient
         squares += k.select(j < nparticle, k.dot(gradient, gradient), 0.0)
+        compression += k.dot(own - velocity[j].v, gradient)
     s.particle_density[i] = density
+    rate[i] = compression
     resistance = k.dot(total, total) + squares
     factor[i] = k.select(resistance > 1.0e-6, 1.0 / k.select_max(resistance, 1.0e-6), 0.0)
 
@@ -356,8 +372,9 @@ class Dfsph:
                 bodies.update()
                 bodies.move(ahead)
         with clock("density"):
-            self._sweep_lists(measure_density, self.state, self.near.place, *self._list(), self.support, self.nparticle,
-                        self._factor)  # fmt: skip
+            self._begin_velocities()
+            self._sweep_lists(measure_density, self.state, self.near.place, self.near.velocity, *self._list(),
+                              self.support, self.nparticle, self._factor, self._source)  # fmt: skip
         h = self._step_length(left)
         if self.settings.solve_divergence:
             with clock("divergence"):
@@ -386,7 +403,6 @@ class Dfsph:
 
     def _step_length(self, left: float) -> float:
         """The CFL condition for the velocities of now; what is left of the frame is divided evenly."""
-        self._sweep(begin_velocities, self.model, self.state, self.near.velocity, self._size)
         self._bounds.run(self._size, self._size, self.nparticle)
         gravity = float(np.linalg.norm(self.model.gravity.numpy()[0]))
         speed = math.sqrt(float(self._bounds.upper.numpy()[0, 0]))
@@ -401,15 +417,11 @@ class Dfsph:
             h = self.settings.shortest_step
         return left / math.ceil(left / h - 1e-6)
 
-    def _measure(self, velocity: Any) -> None:
-        self._sweep_lists(measure_divergence, self.near.place, velocity, *self._list(), self.support, self._source)
-
     def _begin_velocities(self) -> None:
         self._sweep(begin_velocities, self.model, self.state, self.near.velocity, self._size)
 
     def _solve_divergence(self, h: float) -> None:
         s, stats = self.state, self.stats
-        self._measure(self.near.velocity)
         self._sweep(begin_pressure, self.model, s, s.particle_pressure_rate, WARM_START / h, self._push)
         limit = self.settings.divergence_error / h
         count, error = self._iterate(h, OMEGA / h, FEW_NEIGHBOURS, limit, 1)
@@ -432,7 +444,8 @@ class Dfsph:
         self._begin_velocities()
         if self._bodies:
             self._bodies.move(ahead)
-        self._measure(self.near.velocity)
+        self._sweep_lists(measure_divergence, self.near.place, self.near.velocity, *self._list(), self.support,
+                          self._source)  # fmt: skip
         self._sweep(predict_density, s, self._source, h)
         self._sweep(begin_pressure, self.model, s, s.particle_pressure, WARM_START, self._push)
         limit = self.settings.density_error

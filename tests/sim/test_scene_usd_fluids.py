@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import trimesh
 from pxr import Usd, UsdGeom
 
-from engine.errors import SceneError
+from engine.errors import SceneError, SimulationError
 from engine.sim.builder import ModelBuilder
+from engine.sim.fluid_surface import fluid_surface
 from engine.sim.load import load
 from engine.sim.simulation import Simulation
 
@@ -104,3 +106,28 @@ def test_bad_fluids_are_named(tmp_path, old, new, message):
     assert old in FLUID
     with pytest.raises(SceneError, match=message):
         load(scene(tmp_path, FLUID.replace(old, new)))
+
+
+def test_surfaces_are_closed_meshes_around_the_fluid(tmp_path):
+    source = scene(tmp_path, FLUID.replace("(9, 4, 2)", "(17, 12, 12)"))
+    sim = load(source)
+    sim.run(2, out=tmp_path / "out.usda", surface=True)
+    stage = Usd.Stage.Open(str(tmp_path / "out.usda"))
+    assert UsdGeom.Imageable(stage.GetPrimAtPath("/World/tea")).ComputeVisibility(0) == "invisible"
+    prim = UsdGeom.Mesh(stage.GetPrimAtPath("/World/tea_surface"))
+    for time in (0, 1):
+        x, corners = np.array(prim.GetPointsAttr().Get(time)), np.array(prim.GetFaceVertexIndicesAttr().Get(time))
+        assert list(prim.GetFaceVertexCountsAttr().Get(time)) == [3] * (len(corners) // 3)
+        mesh = trimesh.Trimesh(x, corners.reshape(-1, 3), process=False)
+        assert mesh.is_watertight and mesh.volume == pytest.approx(12**3, rel=0.15)
+    # the block's corner in the world and in the units of the stage
+    low = np.array(prim.GetPointsAttr().Get(0)).min(axis=0)
+    assert 13 < low[0] < 15 and np.allclose(low[1:], (20, 30), atol=0.5)  # the point at x = 4 touches the block
+    assert np.allclose(prim.ComputeLocalToWorldTransform(0), np.eye(4))
+
+
+def test_no_particles_no_surface():
+    vertices, triangles = fluid_surface(np.zeros((0, 3)), 0.1)
+    assert vertices.shape == (0, 3) and triangles.shape == (0, 3)
+    with pytest.raises(SimulationError, match="spread over"):
+        fluid_surface(np.array([[0, 0, 0], [1e6, 1e6, 1e6]]), 0.1)
