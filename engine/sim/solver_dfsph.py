@@ -37,7 +37,9 @@ from engine.state.tables import State
 
 OMEGA = 0.5  # of the Jacobi iterations
 WARM_START = 0.5  # of the last pressure; all of it needs fewer iterations, but a tank at rest then stays restless
-PUSH = 0.005  # most of the relative density that a step takes back, so that particles placed too close do not explode
+# Most of the excess of relative density that a step takes back, so that particles placed too close do not explode; of
+# much excess a share, so that particles that were pressed into a wall come out of it.
+PUSH, PUSH_SHARE = 0.005, 0.1
 FEW_NEIGHBOURS = 20  # a particle with fewer is spray: no divergence is kept from it
 
 
@@ -231,7 +233,8 @@ def correct_pressure(
 def predict_density(s: State, rate: k.array(dtype=float), h: float):
     """rate := relative density after h, less 1. What is too dense already is spread out over several steps."""
     i = k.tid()
-    rate[i] = k.select_min(s.particle_density[i] - 1.0, PUSH) + h * rate[i]
+    excess = s.particle_density[i] - 1.0
+    rate[i] = k.select_min(excess, k.select_max(PUSH, PUSH_SHARE * excess)) + h * rate[i]
 
 
 @k.kernel
