@@ -115,4 +115,4 @@ def test_cube_of_half_the_density_swims() -> None:
     surface = np.percentile(x[:, 2], 95)
     assert abs(q[2] - surface) < 0.05 and sim.stats.fluid.unsolved == 0
     local = (x - q[:3]) @ quat_to_matrix(q[3:].astype(float))
-    assert np.abs(local).max(axis=1).min() > 0.1  # no particle in the cube
+    assert np.abs(local).max(axis=1).min() > 0.1 - 0.5 * 0.02  # no particle in the cube, whose edges are felt rounded

@@ -133,11 +133,11 @@ def test_light_bodies_do_not_dance_and_heavy_ones_sink():
         sim.step()
     assert abs(sim.state.body_qd.numpy()[0, 2]) < 0.3 and 0.33 < sim.state.body_q.numpy()[0, 2] < 0.43
     sim = floating(3000.0, 0.26)
-    for _ in range(24):
+    while sim.state.body_q.numpy()[0, 2] > 0.17:  # two layers of particles are left between it and the floor
         sim.step()
-    assert sim.state.body_q.numpy()[0, 2] < 0.2
+        assert sim.frame < 15
     x = sim.state.particle_q.numpy() - sim.state.body_q.numpy()[0, :3]
-    assert np.abs(x).max(axis=1).min() > 0.1
+    assert np.abs(x).max(axis=1).min() > 0.1 - 0.5 * 0.02  # its edges are felt rounded
 
 
 def test_a_paddle_pushes_the_water_and_is_not_pushed():
