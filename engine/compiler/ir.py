@@ -59,10 +59,15 @@ class Region:
 
     def walk(self) -> Iterator[Op]:
         """Every op, outer before inner, in order."""
-        for op in self.ops:
-            yield op
-            for region in op.regions:
-                yield from region.walk()
+        rest = [iter(self.ops)]  # a stack: generators within generators would hand each op through all levels
+        while rest:
+            for op in rest[-1]:
+                yield op
+                if op.regions:
+                    rest += [iter(region.ops) for region in reversed(op.regions)]
+                    break
+            else:
+                rest.pop()
 
 
 @dataclass(eq=False)  # identity: functions are keys of the compiler's memos
