@@ -9,6 +9,8 @@ from engine.context import array, launch, zeros
 from engine.context import array_views as views
 
 
+@k.requires(lambda tid, g, m, v, params: tid < m.shape[0] and tid < g.shape[0] and tid < v.shape[0]
+    and tid < params.shape[0])  # fmt: skip
 @k.kernel
 def adam_step(
     g: k.array(dtype=Any), m: k.array(dtype=Any), v: k.array(dtype=Any), rate: float, beta1: float, beta2: float,
@@ -24,6 +26,7 @@ def adam_step(
     params[i] = type(params[i])(t(params[i]) - step)
 
 
+@k.requires(lambda tid, g, b, params: tid < b.shape[0] and tid < g.shape[0] and tid < params.shape[0])
 @k.kernel
 def sgd_step(
     g: k.array(dtype=Any), b: k.array(dtype=Any), rate: float, decay: float, momentum: float, dampening: float,

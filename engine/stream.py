@@ -1,11 +1,14 @@
 """Streams and events: order of work on a device, and waiting for it.
 
-On the cpu, work is done when a call returns. A GPU works while Python goes on, in the order of the calls: all streams
-of a device share its one queue, and events are the driver's, which note the GPU's own time.
+On the cpu, work is done when a call returns. A GPU works while Python goes on: each stream is a queue of the driver, in
+which work runs in the order of the calls, and events are the driver's, which note the GPU's own time. Memory comes and
+goes in the order of the device's first stream, which waits for the others before it gives memory away.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from engine.context import Device, get_device, get_devices, recording
@@ -49,11 +52,29 @@ class Event:
 
 
 class Stream:
-    """Work that runs in order. All streams of a device run in the order of the calls."""
+    """Work that runs in order. On the cpu all streams run in the order of the calls."""
 
     def __init__(self, device: Any = None, priority: int = 0):
-        """priority: without effect, since a device has one queue."""
+        """priority: a lower number is more urgent; the driver cuts it to what the GPU has. The cpu has none."""
         self.device: Device = get_device(device)
+        make = getattr(self.device, "make_queue", None)
+        self.queue = None if make is None else make(priority)
+
+    @classmethod
+    def first(cls, device: Device) -> Stream:
+        """The stream that a device has from the start."""
+        made = cls.__new__(cls)
+        made.device, made.queue = device, None
+        return made
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """What the device is given in the block goes to this stream."""
+        if hasattr(self.device, "using"):
+            with self.device.using(self.queue):
+                yield
+        else:
+            yield
 
     @property
     def is_capturing(self) -> bool:
@@ -63,18 +84,23 @@ class Stream:
     @property
     def is_complete(self) -> bool:
         """Whether all work given to the stream is done."""
-        return self.device.reached(self.device.mark())
+        with self._in_use():
+            return self.device.reached(self.device.mark())
 
     def record_event(self, event: Event | None = None) -> Event:
         """Place `event`, or a new one, behind the work given to this stream so far."""
         event = event or Event(self.device)
-        event.record()
+        with self._in_use():
+            event.record()
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Let later work of this stream start after `event`. Work of one device keeps the order of the calls."""
+        """Let later work of this stream start after `event`; Python waits for one of another device."""
         if event.device is not self.device:
             event.synchronize()
+        elif event._mark is not None and hasattr(self.device, "hold"):
+            with self._in_use():
+                self.device.hold(event._mark)
 
     def wait_stream(self, other: Stream, event: Event | None = None) -> None:
         """Let later work of this stream start after the present work of `other`."""
@@ -83,7 +109,8 @@ class Stream:
     def synchronize(self) -> None:
         """Wait until the work of this stream is done. Raises CaptureError in a capture, whose work has not begun."""
         recording.refuse("Stream.synchronize", "the work is not done before capture_launch")
-        self.device.synchronize()
+        with self._in_use():
+            self.device.wait(self.device.mark())
 
 
 _current: dict[str, Stream] = {}
@@ -92,7 +119,9 @@ _current: dict[str, Stream] = {}
 def get_stream(device: Any = None) -> Stream:
     """The stream that work on a device goes to where none is named."""
     home = get_device(device)
-    return _current.setdefault(home.name, Stream(home))
+    if home.name not in _current:
+        _current[home.name] = Stream.first(home)
+    return _current[home.name]
 
 
 def set_stream(stream: Stream, device: Any = None, sync: bool = False) -> None:
@@ -103,6 +132,8 @@ def set_stream(stream: Stream, device: Any = None, sync: bool = False) -> None:
     if sync:
         stream.wait_stream(before)
     _current[stream.device.name] = stream
+    if hasattr(stream.device, "use"):
+        stream.device.use(stream.queue)
 
 
 class ScopedStream:

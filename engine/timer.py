@@ -119,6 +119,21 @@ class _Scope:
             self.timer._keep(self.thread.spans, self.name, self.started, span)
 
 
+class _Range:
+    """A range that NVIDIA's profilers show."""
+
+    __slots__ = ("name", "nvtx")
+
+    def __init__(self, nvtx: Any, name: str):
+        self.nvtx, self.name = nvtx, name
+
+    def __enter__(self) -> None:
+        self.nvtx.push_range(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        self.nvtx.pop_range()
+
+
 class Timer:
     """Times named scopes. `timer` below is the engine's own; a simulation or a test may have another.
 
@@ -150,6 +165,10 @@ class Timer:
             return _NOTHING
         return _Scope(self, name, self._clocks.get(device))
 
+    def range(self, name: str) -> AbstractContextManager[None]:
+        """An NVTX range around a `with` block where these are wanted (`use_nvtx`); it is not timed."""
+        return _NOTHING if self._nvtx is None else _Range(self._nvtx, name)
+
     def add(self, name: str, started: int, span: int) -> None:
         """Counts a span that was timed elsewhere, in nanoseconds, as a scope below the one that this thread is in."""
         if self.enabled:
@@ -165,7 +184,7 @@ class Timer:
             self._anchors[clock.name] = (time.perf_counter_ns(), clock.mark())
 
     def use_nvtx(self) -> None:
-        """Scopes are also NVTX ranges from now on; `ConfigError` if the nvtx package is not installed."""
+        """Scopes and launches on GPUs are NVTX ranges, too, from now on; `ConfigError` without the nvtx package."""
         try:
             import nvtx
         except ImportError:

@@ -96,7 +96,7 @@ class _Plan:
                 close()
                 loops = op.kind in ("for", "while")
                 self.joints.append(joint := Joint(op))
-                if loops:
+                if op.kind == "for":
                     self.home[op.regions[0].ops[0]] = NOWHERE
                 regions = [r.ops[1:] if op.kind == "for" else r.ops for r in op.regions]
                 joint.parts = [self.cut(row, repeats or loops) for row in regions]

@@ -140,8 +140,9 @@ def requires(*contracts: Callable[..., Any]) -> Callable[[R], R]:
         @engine.kernel
         def copy(x: engine.array(dtype=float), out: engine.array(dtype=float)): ...
 
-    `tid` is the index of the thread in a launch of one dimension. In checked mode each thread checks them first, and a
-    launch raises CheckError naming kernel, line and thread; `engine audit` takes them as facts. Else they cost nothing.
+    `tid` is the index of the thread, or a tuple of them where the kernel takes `tid()` apart. In checked mode each
+    thread checks them first, and a launch raises CheckError naming kernel, line and thread; `engine audit` takes them
+    as facts. Else they cost nothing.
     """
 
     def add(target: Any) -> Any:

@@ -151,6 +151,10 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"capture_launch takes a graph, as capture_end returns it, got a {type(graph).__name__}")
+    if stream is not None and stream.queue is not None:
+        with stream.device.using(stream.queue):
+            graph.launch()
+        return
     graph.launch()
 
 

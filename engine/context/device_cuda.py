@@ -1,20 +1,22 @@
 """NVIDIA GPUs through `cuda.bindings.driver`, and the emulated GPU, which is the same code on another driver.
 
-Memory comes from the driver's stream-ordered pool. Work goes to the device's one stream, in the order of the calls;
-whatever Python sees of it waits for it. Every call of the driver goes through `check`, so that an error names the call,
-its status in words and its arguments.
+Memory comes from the driver's stream-ordered pool, in the order of the device's home stream. Work goes to the current
+queue, which is the home stream or one that a `Stream` made; whatever Python sees of it waits for it. Every call of the
+driver goes through `check`, so that an error names the call, its status in words and its arguments.
 """
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from engine.compiler import types
+from engine.compiler.ops import LAUNCH
 from engine.config import config
 from engine.context import memory, recording
 from engine.context.array_views import byte_span
@@ -24,6 +26,7 @@ from engine.errors import DeviceError, LaunchError
 from engine.timer import timer
 
 _LOG_BYTES = 16_384
+MAX_BLOCK = 1024  # threads, on every GPU
 
 
 def check(driver: Any, call: str, *args: Any) -> Any:
@@ -56,6 +59,15 @@ class _Mark:
         weakref.finalize(self, device.driver.cuEventDestroy, event).atexit = False
 
 
+class Queue:
+    """A stream of the driver with a priority, destroyed when nothing refers to it any more."""
+
+    def __init__(self, device: CudaDevice, priority: int):
+        flag = device.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        self.handle = device.check("cuStreamCreateWithPriority", int(flag), priority)
+        weakref.finalize(self, device.close_queue, self.handle).atexit = False
+
+
 Pointer = tuple[int, str, int]  # offset in the launch block, name of the array, bytes from element to element
 
 
@@ -65,6 +77,8 @@ def _pointers(
     """Where the launch block has which array."""
     found = []
     for slot in compiled.abi.slots:
+        if slot.param == LAUNCH:
+            continue
         kind, path = arg_types[slot.param], slot.path
         name = params[slot.param][0]
         if isinstance(kind, types.Array) and path[0] in ("data", "plane"):
@@ -83,12 +97,17 @@ class CudaProgram:
     record = 0
     cost = 0.0  # is not measured: the device spreads the threads itself
 
-    def __init__(self, device: CudaDevice, module: Any, symbol: str, by_pointer: bool, pointers: list[Pointer]):
+    def __init__(self, device: CudaDevice, module: Any, symbol: str, by_pointer: bool, pointers: list[Pointer],
+                 has_blocks: bool = True):  # fmt: skip
         self.device, self.by_pointer, self.pointers = device, by_pointer, pointers
         self.name = symbol
         self.function = device.check("cuModuleGetFunction", module, symbol.encode())
         most = device.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         self.most_threads = device.check("cuFuncGetAttribute", most, self.function)
+        # a kernel that does not ask for its block gets one of the size that keeps the device busiest, at most
+        self.best_threads = MAX_BLOCK if has_blocks else int(
+            device.check("cuOccupancyMaxPotentialBlockSize", self.function, None, 0, 0)[1])  # fmt: skip
+        self.has_blocks = has_blocks
         self.module = module
 
     def _arrays(self, block: bytes) -> list[tuple[int, str, int]]:
@@ -106,11 +125,14 @@ class CudaProgram:
             place = ctypes.addressof(argument := ctypes.c_uint64(copy.ptr))
         pointers = (ctypes.c_void_p * 1)(place)
         threads = int.from_bytes(block[:8], "little")  # of a block
+        if not self.has_blocks:
+            threads = min(threads, self.best_threads)
         if threads > self.most_threads:
             most = f"at most {self.most_threads} threads for this kernel"
             raise LaunchError(self.name, "block_dim", most, str(threads))
         blocks = -(-size // threads)
-        self.device.launch(self.function, (blocks, 1, 1), (threads, 1, 1), 0, ctypes.addressof(pointers))
+        with timer.range(self.name):
+            self.device.launch(self.function, (blocks, 1, 1), (threads, 1, 1), 0, ctypes.addressof(pointers))
         if self.by_pointer:
             del argument
 
@@ -137,14 +159,15 @@ class CudaDevice:
         self.is_cuda = name.startswith("cuda")
         self.check("cuInit", 0)
         self.ordinal = self.check("cuDeviceGet", ordinal)
-        self.context = self.check("cuDevicePrimaryCtxRetain", self.ordinal)
+        self.context = self._find_context()
         self.enter()
         attribute = driver.CUdevice_attribute
         major, minor = (
             self.check("cuDeviceGetAttribute", getattr(attribute, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"),
                        self.ordinal) for part in ("MAJOR", "MINOR"))  # fmt: skip
         self.arch = 10 * major + minor
-        self.stream = driver.CUstream(0)
+        self.home = self.stream = driver.CUstream(0)
+        self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
         self._modules: dict[str, Any] = {}
 
     def __repr__(self) -> str:
@@ -157,6 +180,13 @@ class CudaDevice:
 
     def check(self, call: str, *args: Any) -> Any:
         return check(self.driver, call, *args)
+
+    def _find_context(self) -> Any:
+        """The context of this device that another library has made current in this thread; else the primary one."""
+        current = self.check("cuCtxGetCurrent")
+        if int(current) and int(self.check("cuCtxGetDevice")) == int(self.ordinal):
+            return current
+        return self.check("cuDevicePrimaryCtxRetain", self.ordinal)
 
     def enter(self) -> None:
         """Make the device's context the current one of this thread; other libraries change it."""
@@ -179,6 +209,49 @@ class CudaDevice:
         self.enter()
         return int(self.check("cuMemGetInfo")[0])
 
+    # queues
+
+    def make_queue(self, priority: int) -> Queue:
+        """A queue of work beside the others; a lower number is more urgent. The driver cuts it to what it has."""
+        self.enter()
+        queue = Queue(self, priority)
+        self._queues.add(queue)
+        return queue
+
+    def close_queue(self, handle: Any) -> None:
+        """Destroy a queue's stream, whose work goes on; memory still waits for that."""
+        self._order(handle, self.home)
+        self.check("cuStreamDestroy", handle)
+
+    def _gather(self, then: Any) -> None:
+        """What is given to `then` from now on starts after what was given to any queue."""
+        for handle in (self.home, *[queue.handle for queue in list(self._queues)]):
+            self._order(handle, then)
+
+    @contextmanager
+    def using(self, queue: Queue | None) -> Iterator[None]:
+        """Work given in the block goes to `queue` (None: the home stream)."""
+        before = self.stream
+        self.use(queue)
+        try:
+            yield
+        finally:
+            self.stream = before
+
+    def use(self, queue: Queue | None) -> None:
+        """From now on work goes to `queue`, behind the memory that was allocated before."""
+        self.stream = self.home if queue is None else queue.handle
+        self._order(self.home, self.stream)
+
+    def _order(self, first: Any, then: Any) -> None:
+        """What is given to `then` from now on starts after what was given to `first`."""
+        if int(first) != int(then):
+            self.enter()
+            event = self.check("cuEventCreate", 0)
+            self.check("cuEventRecord", event, first)
+            self.check("cuStreamWaitEvent", then, event, 0)
+            self.check("cuEventDestroy", event)
+
     # memory
 
     def alloc(self, nbytes: int, zeroed: bool) -> memory.Block:
@@ -186,35 +259,39 @@ class CudaDevice:
             return memory.Block(0, 0, None)
         nbytes = -(-nbytes // 4) * 4  # atomics of 8 and 16 bits work on the 32-bit word around them
         self.enter()
-        ptr = int(self.check("cuMemAllocAsync", nbytes, self.stream))
+        ptr = int(self.check("cuMemAllocAsync", nbytes, self.home))
         block = memory.Block(ptr, nbytes, _Freed(self, ptr))
         if zeroed:
-            self.check("cuMemsetD8Async", self._pointer(ptr), 0, nbytes, self.stream)
+            self.check("cuMemsetD8Async", self._pointer(ptr), 0, nbytes, self.home)
+        self._order(self.home, self.stream)
         return block
 
     def free(self, ptr: int) -> None:
-        """Give memory back to the pool, behind the work that was given before."""
+        """Give memory back to the pool, behind the work that was given before to any queue."""
         self.enter()
-        self.check("cuMemFreeAsync", self._pointer(ptr), self.stream)
+        self._gather(self.home)
+        self.check("cuMemFreeAsync", self._pointer(ptr), self.home)
 
     def _pointer(self, address: int) -> Any:
         return self.driver.CUdeviceptr(address)
 
     def download(self, ptr: int, nbytes: int) -> np.ndarray:
-        """A copy of device memory as bytes; waits for the work before it."""
+        """A copy of device memory as bytes; waits for the work before it, in all queues."""
         self.enter()
+        self._gather(self.stream)
         copy = np.empty(nbytes, np.uint8)
         if nbytes:
             self.check("cuMemcpyDtoHAsync", copy.ctypes.data, self._pointer(ptr), nbytes, self.stream)
-            self.synchronize()
+            self.check("cuStreamSynchronize", self.stream)
         return copy
 
     def upload(self, ptr: int, data: Any, nbytes: int) -> None:
         """Copy bytes of the host to device memory; returns when `data` may change again."""
         self.enter()
+        self._gather(self.stream)
         source = np.frombuffer(data, np.uint8)
         self.check("cuMemcpyHtoDAsync", self._pointer(ptr), source.ctypes.data, nbytes, self.stream)
-        self.synchronize()
+        self.check("cuStreamSynchronize", self.stream)
 
     def window(self, block: memory.Block, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...],
                dtype: np.dtype) -> np.ndarray:  # fmt: skip
@@ -245,14 +322,17 @@ class CudaDevice:
         nbytes = HEADER_BYTES + compiled.abi.size
         by_pointer = nbytes > PARAMETER_BYTES
         pointers = _pointers(compiled, kernel.params, arg_types, HEADER_BYTES)
+        has_blocks = any(slot.param == LAUNCH for slot in compiled.abi.slots)
         if kernel.edited_ptx:
             self._check_edited(kernel, compiled.symbol, 8 if by_pointer else nbytes)
             edited = self.load_module(kernel.edited_ptx.encode())
-            return compiled, self._checked(compiled, CudaProgram(self, edited, compiled.symbol, by_pointer, pointers))
+            program = CudaProgram(self, edited, compiled.symbol, by_pointer, pointers)
+            return compiled, self._checked(compiled, program)
         module = self._modules.get(compiled.key)
         if module is None:
             module = self._modules[compiled.key] = self.load_module(compiled.image)
-        return compiled, self._checked(compiled, CudaProgram(self, module, compiled.symbol, by_pointer, pointers))
+        program = CudaProgram(self, module, compiled.symbol, by_pointer, pointers, has_blocks)
+        return compiled, self._checked(compiled, program)
 
     def _checked(self, compiled: Any, program: CudaProgram) -> Program:
         """The program, with a record in the device's memory for a kernel that was compiled with checks."""
@@ -298,8 +378,9 @@ class CudaDevice:
             raise DeviceError("cuLaunchKernel", int(found[0]), words, (f"grid={grid}", f"block={block}"))
 
     def synchronize(self) -> None:
+        """Wait for the work of all queues."""
         self.enter()
-        self.check("cuStreamSynchronize", self.stream)
+        self.check("cuCtxSynchronize")
 
     # time: the device's own events, so that nothing waits for a measurement
 
@@ -308,6 +389,11 @@ class CudaDevice:
         mark = _Mark(self, self.check("cuEventCreate", 0))
         self.check("cuEventRecord", mark.event, self.stream)
         return mark
+
+    def hold(self, mark: _Mark) -> None:
+        """Work given from now on waits for `mark`; Python does not."""
+        self.enter()
+        self.check("cuStreamWaitEvent", self.stream, mark.event, 0)
 
     def reached(self, mark: _Mark) -> bool:
         self.enter()

@@ -23,30 +23,39 @@ MAX_RANK = 4
 _WORDS: dict[int, Any] = {1: k.uint8, 2: k.uint16, 4: k.uint32, 8: k.uint64}
 
 
+@k.requires(lambda tid, dst, src: tid < src.shape[0] and tid < dst.shape[0])
 @k.kernel
 def copy_line(dst: k.array(dtype=Any), src: k.array(dtype=Any)):
     i = k.tid()
     dst[i] = src[i]
 
 
+@k.requires(lambda tid, dst, src: tid[1] < src.shape[1] and tid[0] < src.shape[0] and tid[1] < dst.shape[1]
+    and tid[0] < dst.shape[0])  # fmt: skip
 @k.kernel
 def copy_plane(dst: k.array(dtype=Any, ndim=2), src: k.array(dtype=Any, ndim=2)):
     i, j = k.tid()
     dst[i, j] = src[i, j]
 
 
+@k.requires(lambda tid, dst, src: tid[2] < src.shape[2] and tid[1] < src.shape[1] and tid[0] < src.shape[0]
+    and tid[2] < dst.shape[2] and tid[1] < dst.shape[1] and tid[0] < dst.shape[0])  # fmt: skip
 @k.kernel
 def copy_volume(dst: k.array(dtype=Any, ndim=3), src: k.array(dtype=Any, ndim=3)):
     i, j, m = k.tid()
     dst[i, j, m] = src[i, j, m]
 
 
+@k.requires(lambda tid, dst, src: tid[3] < src.shape[3] and tid[2] < src.shape[2] and tid[1] < src.shape[1]
+    and tid[0] < src.shape[0] and tid[3] < dst.shape[3] and tid[2] < dst.shape[2] and tid[1] < dst.shape[1]
+    and tid[0] < dst.shape[0])  # fmt: skip
 @k.kernel
 def copy_hypervolume(dst: k.array(dtype=Any, ndim=4), src: k.array(dtype=Any, ndim=4)):
     i, j, m, n = k.tid()
     dst[i, j, m, n] = src[i, j, m, n]
 
 
+@k.requires(lambda tid, dst, value: 1 <= value.shape[0] and tid < dst.shape[0])
 @k.kernel
 def fill_line(dst: k.array(dtype=Any), value: k.array(dtype=Any)):
     dst[k.tid()] = value[0]

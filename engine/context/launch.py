@@ -107,8 +107,12 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
     Raises LaunchError naming the argument for a wrong device, dtype, ndim, layout or count of arguments, an integer
     outside the parameter's range, or 2**31 threads and more.
     """
-    if stream is not None and device is None:
-        device = stream.device
+    if stream is not None:
+        if stream.queue is not None:
+            with stream.device.using(stream.queue):
+                return launch(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device or stream.device, None,
+                              adjoint, record_tape, record_cmd, max_blocks, block_dim)  # fmt: skip
+        device = device or stream.device
     if recording.captures and not record_cmd and (capture := recording.current()) is not None:
         if adjoint:
             raise CaptureError("launch(adjoint=True)", "backward passes are not captured")
@@ -193,6 +197,10 @@ class Launch:
 
     def launch(self, stream: Any = None) -> None:
         """Run it. A tape that records sees it as any other launch. Raises LaunchError for an array that was not set."""
+        if stream is not None and stream.queue is not None:
+            with stream.device.using(stream.queue):
+                self.launch()
+            return
         if recording.captures and (capture := recording.current()) is not None:
             if self.adjoint:
                 raise CaptureError("Launch.launch", "backward passes are not captured")

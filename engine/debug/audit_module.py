@@ -179,6 +179,8 @@ def audit_table(report: dict[str, Any]) -> str:
                     lines.append(f"    e.g. {', '.join(shown)}")
                 if "confirmed" in f:
                     lines.append(f"    confirmed by a run: {f['confirmed']}")
+        if row["requires"]:
+            lines.append(f"  a contract that would help: {row['requires']}")
         lines += [f"  contract, {c['status']}: line {c['line']}: {c['contract']}" for c in row["contracts"]]
         lines += [f"  warning: line {w['line']}: {w['what']}" for w in row["warnings"]]
         cost = row["registers"]

@@ -74,6 +74,9 @@ def may_collide(m: Model, jointed: k.array(dtype=k.uint64), njointed: int, i: in
     return True
 
 
+@k.requires(lambda tid, c, bounds, lower, upper, center, solid: tid < solid.shape[0] and 0 <= solid[tid]
+    and solid[tid] < bounds.shape[0] and solid[tid] < lower.shape[0] and solid[tid] < upper.shape[0]
+    and solid[tid] < c.fat_lower.shape[0] and tid < center.shape[0])  # fmt: skip
 @k.kernel
 def fatten(
     c: Contacts,
@@ -108,6 +111,9 @@ def cell(x, lower, scale):
     return k.uint64(int(k.clamp((x - lower) * scale, 0.0, float(MORTON_CELLS - 1))))
 
 
+@k.requires(lambda tid, m, center, scene_lower, scene_upper, solid, keys, order: 1 <= scene_lower.shape[0]
+    and 1 <= scene_upper.shape[0] and tid < center.shape[0] and tid < solid.shape[0] and 0 <= solid[tid]
+    and solid[tid] < m.shape_type.shape[0] and tid < keys.shape[0] and tid < order.shape[0])  # fmt: skip
 @k.kernel
 def make_codes(
     m: Model,
@@ -133,6 +139,9 @@ def make_codes(
     order[t] = solid[t]
 
 
+@k.requires(lambda tid, m, c, order, node_lower, node_upper: tid < order.shape[0] and 0 <= order[tid]
+    and order[tid] < m.shape_type.shape[0] and order[tid] < c.fat_lower.shape[0] and tid < node_lower.shape[0]
+    and tid < node_upper.shape[0])  # fmt: skip
 @k.kernel
 def make_leaves(
     m: Model,
@@ -187,6 +196,8 @@ def above_plane(plane: Placed, lo: k.vec4, hi: k.vec4) -> bool:
 
 
 # Launched twice: it counts (write = 0), and when the counts are scanned it writes each pair's key at its place.
+@k.requires(lambda tid, node_lower, node_upper, order: tid < order.shape[0] and tid < node_lower.shape[0]
+    and tid < node_upper.shape[0])  # fmt: skip
 @k.kernel
 def find_pairs(
     m: Model,

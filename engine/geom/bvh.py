@@ -88,6 +88,7 @@ def write_record(records: k.array(dtype=float), keep: k.array(dtype=int), i: int
     records[8 * i + 7] = 0.0
 
 
+@k.requires(lambda tid, keep: tid < keep.shape[0])
 @k.kernel
 def record_triangles(
     points: k.array(dtype=k.vec3),
@@ -105,6 +106,7 @@ def record_triangles(
     write_record(records, keep, i, lower, upper, usable)
 
 
+@k.requires(lambda tid, lowers, uppers, keep: tid < lowers.shape[0] and tid < uppers.shape[0] and tid < keep.shape[0])
 @k.kernel
 def record_boxes(
     lowers: k.array(dtype=k.vec3),
@@ -189,6 +191,7 @@ def fill_boxes(
     write_numbers(leaves, leaf, a, b, c, d)
 
 
+@k.requires(lambda children: 1 <= children.shape[1])
 @k.kernel
 def fit_nodes(
     children: k.array(dtype=int, ndim=2), nodes: k.array(dtype=float), leaves: k.array(dtype=float), start: int

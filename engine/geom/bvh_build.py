@@ -252,6 +252,8 @@ def build_subtrees(
             top = top if whole == 1 else 0
 
 
+@k.requires(lambda tid, depths, leaf_sizes, is_node, leaf_rank: tid < depths.shape[0] and tid < is_node.shape[0]
+    and tid < leaf_sizes.shape[0] and tid < leaf_rank.shape[0])  # fmt: skip
 @k.kernel
 def mark(depths: k.array(dtype=int), leaf_sizes: k.array(dtype=int), is_node: k.array(dtype=int),
          leaf_rank: k.array(dtype=int)):  # fmt: skip
@@ -260,18 +262,23 @@ def mark(depths: k.array(dtype=int), leaf_sizes: k.array(dtype=int), is_node: k.
     leaf_rank[i] = 1 if leaf_sizes[i] > 0 else 0
 
 
+@k.requires(lambda tid, names, depths, keys: tid < names.shape[0] and 0 <= names[tid] and names[tid] < depths.shape[0]
+    and tid < keys.shape[0])  # fmt: skip
 @k.kernel
 def gather_depths(names: k.array(dtype=int), depths: k.array(dtype=int), keys: k.array(dtype=k.uint64)):
     i = k.tid()
     keys[i] = k.uint64(depths[names[i]])
 
 
+@k.requires(lambda tid, names, rank: tid < names.shape[0] and 0 <= names[tid] and names[tid] < rank.shape[0])
 @k.kernel
 def rank_nodes(names: k.array(dtype=int), rank: k.array(dtype=int)):
     i = k.tid()
     rank[names[i]] = i
 
 
+@k.requires(lambda tid, names, links, children: tid < names.shape[0] and 1 <= links.shape[1] and 0 <= names[tid]
+    and names[tid] < links.shape[0] and 1 <= children.shape[1] and tid < children.shape[0])  # fmt: skip
 @k.kernel
 def link_nodes(
     names: k.array(dtype=int),
@@ -295,6 +302,7 @@ def link_nodes(
         children[i, c] = child
 
 
+@k.requires(lambda tid, leaf_sizes: tid < leaf_sizes.shape[0])
 @k.kernel
 def list_leaves(
     words: k.array(dtype=float),

@@ -395,6 +395,7 @@ def collide_box_box(pos, sep, feat, a: Placed, b: Placed, reach, last):
     return 1, edge_contact(pos, sep, feat, a, b, rel, edge), edge.index
 
 
+@k.requires(lambda family_start, family: 0 <= family and family < family_start.shape[0])
 @k.kernel
 def collide_boxes(
     c: Contacts,

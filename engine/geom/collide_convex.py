@@ -115,6 +115,7 @@ def collide_convex_pair(m: Model, pos, sep, feat, a: Convex, b: Convex, rel: k.v
     return reduce_points(pos, sep, feat, n, s.normal), s.normal
 
 
+@k.requires(lambda family_start, family: 0 <= family and family < family_start.shape[0])
 @k.kernel
 def collide_convexes(
     m: Model,

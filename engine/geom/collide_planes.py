@@ -163,6 +163,7 @@ def hull_points(m: Model, pos, sep, feat, hull, rot: k.mat33, normal: k.vec3, h0
     return n
 
 
+@k.requires(lambda family_start, family: 0 <= family and family < family_start.shape[0])
 @k.kernel
 def collide_planes(
     m: Model,

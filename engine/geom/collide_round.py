@@ -145,6 +145,7 @@ def collide_sphere_box(pos, sep, feat, sphere: Placed, box: Placed, reach):
     return 1, normal
 
 
+@k.requires(lambda family_start, family: 0 <= family and family < family_start.shape[0])
 @k.kernel
 def collide_rounds(
     c: Contacts,

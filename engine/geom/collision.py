@@ -48,6 +48,7 @@ def family_of(kind0: int, kind1: int) -> int:
     return CONVEXES
 
 
+@k.requires(lambda tid, c, old: tid < c.pair_shape0.shape[0] and tid < old.pair_shape0.shape[0])
 @k.kernel
 def remember(c: Contacts, old: Contacts):
     """Keeps what a pair knows from one step to the next."""
@@ -107,6 +108,8 @@ def find_pair(c: Contacts, s0: int, s1: int, guess: int) -> int:
     return -1
 
 
+@k.requires(lambda tid, m, c, old, keys: tid < keys.shape[0] and 1 <= m.shape_type.shape[0]
+    and tid < c.pair_shape0.shape[0] and 1 <= old.pair_count.shape[0])  # fmt: skip
 @k.kernel
 def adopt(m: Model, c: Contacts, old: Contacts, keys: k.array(dtype=k.uint64), count: int):
     """Makes the sorted keys the pairs; those that were pairs before keep what they know."""
@@ -137,6 +140,9 @@ def adopt(m: Model, c: Contacts, old: Contacts, keys: k.array(dtype=k.uint64), c
             c.point_impulse[4 * p + i] = old.point_impulse[4 * o + i]
 
 
+@k.requires(lambda tid, c, placed, families, pairs: tid < c.pair_shape0.shape[0] and 0 <= c.pair_shape0[tid]
+    and c.pair_shape0[tid] < placed.shape[0] and 0 <= c.pair_shape1[tid] and c.pair_shape1[tid] < placed.shape[0]
+    and tid < families.shape[0] and tid < pairs.shape[0])  # fmt: skip
 @k.kernel
 def name_families(
     c: Contacts, placed: k.array(dtype=Placed), families: k.array(dtype=k.uint64), pairs: k.array(dtype=int)
@@ -146,6 +152,7 @@ def name_families(
     pairs[p] = p
 
 
+@k.requires(lambda tid, start, size: tid < start.shape[0] and tid < size.shape[0])
 @k.kernel
 def find_families(families: k.array(dtype=k.uint64), start: k.array(dtype=int), size: k.array(dtype=int), count: int):
     """Where each family begins in the sorted list, and its size."""

@@ -9,6 +9,7 @@ from engine.geom.bvh import LEAF_WORDS, NODE_WORDS, Hierarchy
 from engine.geom.bvh_build import EMPTY, WIDTH
 
 
+@k.requires(lambda children: 1 <= children.shape[1])
 @k.kernel(shape="thread")
 def fit_moments(
     children: k.array(dtype=int, ndim=2),

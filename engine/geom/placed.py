@@ -39,6 +39,7 @@ class Bound:  # 32 bytes, constant: the shape lies in a box of the shape frame, 
     fat: float  # width of the fat margin; < 0: not in the tree (infinite planes, shapes that do not collide)
 
 
+@k.requires(lambda tid, m, bounds: tid < m.shape_type.shape[0] and tid < bounds.shape[0])
 @k.kernel
 def make_bounds(m: Model, bounds: k.array(dtype=Bound)):
     i = k.tid()
@@ -107,6 +108,8 @@ def contains(outer_lower: k.vec3, outer_upper: k.vec3, lower: k.vec3, upper: k.v
     )
 
 
+@k.requires(lambda tid, m, bounds, placed, motion, lower, upper: tid < m.shape_type.shape[0] and tid < placed.shape[0]
+    and tid < motion.shape[0] and tid < bounds.shape[0] and tid < lower.shape[0] and tid < upper.shape[0])  # fmt: skip
 @k.kernel
 def place_shapes(
     m: Model,
@@ -123,6 +126,8 @@ def place_shapes(
     """Per shape: its row, its motion, its bounds now; left_box[0] = 1 if they leave some fat box."""
     i = k.tid()
     body = m.shape_body[i]
+    k.assume(body < s.body_q.shape[0] and body < m.body_com.shape[0] and left_box.shape[0] > 0)
+    k.assume(i < c.fat_lower.shape[0])
     local = m.shape_xform[i]
     size = m.shape_scale[i]
     kind = m.shape_type[i]

@@ -91,6 +91,8 @@ def mesh_eval_face_normal(id: k.uint64, face: int) -> k.vec3:
 # --- many questions at once -------------------------------------------------------------------------------------------
 
 
+@k.requires(lambda tid, origins, directions, t, face, weights: tid < origins.shape[0] and tid < directions.shape[0]
+    and tid < t.shape[0] and tid < face.shape[0] and tid < weights.shape[0])  # fmt: skip
 @k.kernel
 def intersect_all(
     mesh: k.uint64,
@@ -108,6 +110,8 @@ def intersect_all(
     weights[i] = k.vec2(u, v)
 
 
+@k.requires(lambda tid, origins, directions, hit: tid < origins.shape[0] and tid < directions.shape[0]
+    and tid < hit.shape[0])  # fmt: skip
 @k.kernel
 def occlude_all(
     mesh: k.uint64,
@@ -121,6 +125,8 @@ def occlude_all(
     hit[i] = k.uint8(found)
 
 
+@k.requires(lambda tid, points, nearest, distance, face: tid < points.shape[0] and tid < face.shape[0]
+    and tid < nearest.shape[0] and tid < distance.shape[0])  # fmt: skip
 @k.kernel
 def closest_all(
     mesh: k.uint64,

@@ -9,6 +9,8 @@ BLOCK = 4096  # elements, at least, that one thread counts
 SHARE = 16  # elements for each count of a row, so that adding the rows stays the smaller part
 
 
+@k.requires(lambda tid, values, edges, rows, bins, n: 1 <= bins and bins < edges.shape[0] and bins <= rows.shape[1]
+    and tid < rows.shape[0] and n <= values.shape[0])  # fmt: skip
 @k.kernel
 def count_values(
     values: k.array(dtype=Any), edges: k.array(dtype=k.float64), rows: k.array(dtype=int, ndim=2), bins: int, n: int,
@@ -29,9 +31,12 @@ def count_values(
                 b -= 1
             elif b < bins - 1 and value >= edges[b + 1]:
                 b += 1
+            k.assume(b >= 0 and b < bins, "low <= value <= high")
             rows[block, b] = rows[block, b] + 1  # plain: no other thread has this row
 
 
+@k.requires(lambda tid, rows, counts, blocks: tid < counts.shape[0] and tid < rows.shape[1]
+    and blocks <= rows.shape[0])  # fmt: skip
 @k.kernel
 def add_rows(rows: k.array(dtype=int, ndim=2), counts: k.array(dtype=int), blocks: int):
     b = k.tid()

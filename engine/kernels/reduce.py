@@ -106,6 +106,8 @@ def reduce_sum(src, out) -> None:
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
 
+@k.requires(lambda tid, lower, upper, n: tid <= n // BLOCK and n <= lower.shape[0] and n <= upper.shape[0])
+@k.requires(lambda tid, out_lower, out_upper: tid < out_lower.shape[0] and tid < out_upper.shape[0])
 @k.kernel
 def bound_blocks(
     lower: k.array(dtype=k.vec3),

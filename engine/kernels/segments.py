@@ -12,6 +12,7 @@ BLOCK = 2048  # elements that one thread handles in ascending order
 # --- picking out ------------------------------------------------------------------------------------------------------
 
 
+@k.requires(lambda tid, marks, counts, n: tid < counts.shape[0] and tid <= n // BLOCK and n <= marks.shape[0])
 @k.kernel
 def count_marked(marks: k.array(dtype=int), counts: k.array(dtype=int), n: int):
     block = k.tid()
@@ -22,6 +23,9 @@ def count_marked(marks: k.array(dtype=int), counts: k.array(dtype=int), n: int):
     counts[block] = total
 
 
+@k.requires(lambda tid, marks, n: tid <= n // BLOCK and n <= marks.shape[0])
+@k.requires(lambda tid, places, positions: tid + 1 < places.shape[0] and 0 <= places[tid]
+    and places[tid + 1] <= positions.shape[0])  # fmt: skip
 @k.kernel
 def write_marked(marks: k.array(dtype=int), places: k.array(dtype=int), positions: k.array(dtype=int), n: int):
     """places[block] counts the marked elements before the block."""
@@ -51,6 +55,7 @@ def compact(marks, positions, count, n: int) -> None:
 # --- runs of equal values ---------------------------------------------------------------------------------------------
 
 
+@k.requires(lambda tid, values, marks: tid < values.shape[0] and tid < marks.shape[0])
 @k.kernel
 def mark_first(values: k.array(dtype=Any), marks: k.array(dtype=int)):
     """1 for the first element of each run."""
@@ -62,6 +67,9 @@ def mark_first(values: k.array(dtype=Any), marks: k.array(dtype=int)):
     marks[i] = first
 
 
+@k.requires(lambda tid, values, starts, run_count, run_values, lengths: tid < starts.shape[0]
+    and 1 <= run_count.shape[0] and 0 <= starts[tid] and starts[tid] < values.shape[0] and tid < run_values.shape[0]
+    and tid < lengths.shape[0] and (run_count[0] <= tid + 1 or tid + 1 < starts.shape[0]))  # fmt: skip
 @k.kernel
 def write_runs(
     values: k.array(dtype=Any), starts: k.array(dtype=int), run_count: k.array(dtype=int),
@@ -91,12 +99,14 @@ def encode_runs(values, run_values, run_lengths, run_count, n: int) -> None:
 # --- sorting within segments ------------------------------------------------------------------------------------------
 
 
+@k.requires(lambda tid, groups: tid < groups.shape[0])
 @k.kernel
 def each_alone(groups: k.array(dtype=k.uint32)):
     i = k.tid()
     groups[i] = k.uint32(i)
 
 
+@k.requires(lambda tid, starts, ends: tid < starts.shape[0] and tid < ends.shape[0])
 @k.kernel
 def name_groups(starts: k.array(dtype=int), ends: k.array(dtype=int), groups: k.array(dtype=k.uint32), n: int):
     """The elements of a segment belong to the group that is called by its first position; ranges beyond n are empty."""
@@ -148,6 +158,7 @@ def reduced_range(values: k.array(dtype=Any), first: int, last: int, operation: 
     return total
 
 
+@k.requires(lambda tid, starts, ends, pieces: tid < starts.shape[0] and tid < ends.shape[0] and tid < pieces.shape[0])
 @k.kernel
 def count_pieces(starts: k.array(dtype=int), ends: k.array(dtype=int), pieces: k.array(dtype=int), n: int):
     """Segments that are not within n elements have none."""
@@ -158,6 +169,7 @@ def count_pieces(starts: k.array(dtype=int), ends: k.array(dtype=int), pieces: k
     pieces[s] = (last - first) // BLOCK + k.select((last - first) % BLOCK > 0, 1, 0)
 
 
+@k.requires(lambda tid, partials: tid < partials.shape[0])
 @k.kernel
 def reduce_pieces(
     values: k.array(dtype=Any), starts: k.array(dtype=int), ends: k.array(dtype=int), pieces: k.array(dtype=int),
@@ -188,6 +200,7 @@ def piece_of(values: k.array(dtype=Any), start: int, end: int, number: int, part
     return total
 
 
+@k.requires(lambda tid, pieces: tid < pieces.shape[0])
 @k.kernel
 def join_pieces(
     values: k.array(dtype=Any), starts: k.array(dtype=int), ends: k.array(dtype=int), pieces: k.array(dtype=int),

@@ -177,12 +177,15 @@ def radix_sort_pairs(keys, values, bits: int | None = None) -> None:
 # --- the order alone --------------------------------------------------------------------------------------------------
 
 
+@k.requires(lambda tid, order: tid < order.shape[0])
 @k.kernel
 def begin_order(order: k.array(dtype=int)):
     i = k.tid()
     order[i] = i
 
 
+@k.requires(lambda tid, src, order, dst: tid < order.shape[0] and 0 <= order[tid] and order[tid] < src.shape[0]
+    and tid < dst.shape[0])  # fmt: skip
 @k.kernel
 def gather(src: k.array(dtype=Any), order: k.array(dtype=int), dst: k.array(dtype=Any)):
     i = k.tid()

@@ -133,6 +133,7 @@ def plane_layer(pose: Floats, lower: Floats, upper: Floats, radius: float) -> Fl
     return points[((points >= lower - margin) & (points <= upper + margin)).all(axis=1)]
 
 
+@k.requires(lambda tid, points, total: tid < points.shape[0] and tid < total.shape[0])
 @k.kernel
 def weigh_points(grid: k.uint64, points: k.array(dtype=k.vec3), support: float, total: k.array(dtype=float)):
     i = k.tid()

@@ -44,6 +44,7 @@ def bid_of(i: int, turn: int) -> k.uint64:
     return (k.uint64(turn + 1) << k.uint64(32)) | k.uint64(priority(i))
 
 
+@k.requires(lambda bids0, bids1, mask: len(mask) <= len(bids0) and len(mask) <= len(bids1))
 @k.kernel
 def clear_bodies(
     bids0: k.array(dtype=k.uint64),
@@ -61,6 +62,7 @@ def clear_bodies(
         active[i] = 0
 
 
+@k.requires(lambda tid, body0, body1, color: tid < body0.shape[0] and tid < body1.shape[0] and tid < color.shape[0])
 @k.kernel
 def keep_colors(
     body0: k.array(dtype=k.int32),
@@ -91,6 +93,7 @@ def keep_colors(
         k.atomic_max(active, 0, count[0])
 
 
+@k.requires(lambda tid, color: tid < color.shape[0])
 @k.kernel
 def take_colors(
     body0: k.array(dtype=k.int32),
@@ -140,6 +143,7 @@ def take_colors(
             k.atomic_max(active, turn + 1, count[0])
 
 
+@k.requires(lambda tid, color: tid < color.shape[0])
 @k.kernel
 def overflow_rest(color: k.array(dtype=k.int32)):
     """What no round has coloured goes to the overflow colour."""
@@ -205,6 +209,7 @@ def slots_of(start: k.array(dtype=k.int32), size: k.array(dtype=k.int32), color:
     return first, end
 
 
+@k.requires(lambda count: 1 <= count.shape[0])
 @k.kernel
 def count_buckets(
     key: k.array(dtype=k.int32),
@@ -224,6 +229,7 @@ def count_buckets(
         cell[c * nblock + block] = tally[c]
 
 
+@k.requires(lambda size, nbucket: 0 <= nbucket and nbucket < size.shape[0])
 @k.kernel
 def scan_buckets(
     cell: k.array(dtype=k.int32),
@@ -244,6 +250,7 @@ def scan_buckets(
     size[nbucket] = total
 
 
+@k.requires(lambda count: 1 <= count.shape[0])
 @k.kernel
 def place_items(
     key: k.array(dtype=k.int32),

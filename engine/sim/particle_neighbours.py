@@ -64,12 +64,15 @@ def cell_of(x: k.vec3, lower: k.vec3, per_metre: float, dims: k.vec3i) -> int:
     return cx + dims[0] * (cy + dims[1] * cz)
 
 
+@k.requires(lambda tid, s, x: tid < s.particle_q.shape[0] and tid < x.shape[0])
 @k.kernel
 def read_positions(s: State, x: k.array(dtype=k.vec3)):
     i = k.tid()
     x[i] = s.particle_q[i]
 
 
+@k.requires(lambda tid, s, cells, order: tid < s.particle_q.shape[0] and tid < cells.shape[0]
+    and tid < order.shape[0])  # fmt: skip
 @k.kernel
 def find_particle_cells(
     s: State, lower: k.vec3, per_metre: float, dims: k.vec3i, cells: k.array(dtype=k.uint32), order: k.array(dtype=int)
@@ -79,6 +82,8 @@ def find_particle_cells(
     order[i] = i
 
 
+@k.requires(lambda tid, m, placed, cells, order: tid < m.boundary_q.shape[0] and tid < placed.shape[0]
+    and tid < cells.shape[0] and tid < order.shape[0])  # fmt: skip
 @k.kernel
 def place_boundary(
     m: Model,
@@ -94,6 +99,7 @@ def place_boundary(
     i = k.tid()
     x = m.boundary_q[i]
     body = m.boundary_body[i]
+    k.assume(body < pose.shape[0] and body < m.body_com.shape[0])
     if body >= 0:
         x = k.transform_point(pose[body], x - m.body_com[body])
     placed[i] = x
@@ -105,6 +111,8 @@ def place_boundary(
     order[i] = i
 
 
+@k.requires(lambda tid, s, order, t: tid < order.shape[0] and 0 <= order[tid] and order[tid] < s.particle_q.shape[0]
+    and tid < t.particle_q.shape[0])  # fmt: skip
 @k.kernel
 def move_particles(s: State, order: k.array(dtype=int), t: State):
     """t = s in another order."""
@@ -118,6 +126,8 @@ def move_particles(s: State, order: k.array(dtype=int), t: State):
     t.particle_pressure_rate[i] = s.particle_pressure_rate[j]
 
 
+@k.requires(lambda tid, t, s, place: tid < t.particle_q.shape[0] and tid < s.particle_q.shape[0]
+    and tid < place.shape[0])  # fmt: skip
 @k.kernel
 def store_particles(t: State, s: State, volume: float, place: k.array(dtype=Place, layout="rows")):
     i = k.tid()
@@ -130,6 +140,8 @@ def store_particles(t: State, s: State, volume: float, place: k.array(dtype=Plac
     place[i] = Place(t.particle_q[i], volume)
 
 
+@k.requires(lambda tid, m, placed, order: tid < order.shape[0] and 0 <= order[tid]
+    and order[tid] < m.boundary_q.shape[0] and order[tid] < placed.shape[0])  # fmt: skip
 @k.kernel
 def store_boundary(
     m: Model,
@@ -195,6 +207,7 @@ def list_neighbours(
     count[i] = found
 
 
+@k.requires(lambda tid, out: tid < out.shape[0])
 @k.kernel
 def largest_of_block(values: k.array(dtype=int), out: k.array(dtype=int), n: int, block: int):
     b = k.tid()

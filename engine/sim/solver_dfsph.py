@@ -106,6 +106,9 @@ def measure_density(
     factor[i] = k.select(resistance > 1.0e-6, 1.0 / k.select_max(resistance, 1.0e-6), 0.0)
 
 
+@k.requires(lambda tid, m, s, velocity, size: tid < s.particle_q.shape[0] and 0 <= s.particle_fluid[tid]
+    and s.particle_fluid[tid] < m.fluid_density.shape[0] and tid < velocity.shape[0]
+    and tid < size.shape[0])  # fmt: skip
 @k.kernel
 def begin_velocities(m: Model, s: State, velocity: k.array(dtype=Motion, layout="rows"), size: k.array(dtype=k.vec3)):
     """Velocities to rows; their squared size thrice, for the bounds."""
@@ -156,6 +159,8 @@ def measure_divergence(
     rate[i] = divergence(place, velocity, neighbour, count, support, group, lane)
 
 
+@k.requires(lambda tid, m, s, stored, push: tid < s.particle_q.shape[0] and 0 <= s.particle_fluid[tid]
+    and s.particle_fluid[tid] < m.fluid_density.shape[0] and tid < stored.shape[0] and tid < push.shape[0])  # fmt: skip
 @k.kernel
 def begin_pressure(
     m: Model, s: State, stored: k.array(dtype=float, layout="planes"), scale: float, push: k.array(dtype=float)
@@ -165,6 +170,9 @@ def begin_pressure(
     push[i] = m.fluid_density[s.particle_fluid[i]] * stored[i] * scale
 
 
+@k.requires(lambda tid, m, s, push, stored: tid < push.shape[0] and tid < s.particle_q.shape[0]
+    and 0 <= s.particle_fluid[tid] and s.particle_fluid[tid] < m.fluid_density.shape[0]
+    and tid < stored.shape[0])  # fmt: skip
 @k.kernel
 def store_pressure(
     m: Model, s: State, push: k.array(dtype=float), scale: float, stored: k.array(dtype=float, layout="planes")
@@ -229,6 +237,7 @@ def correct_pressure(
     error[i] = k.select(enough, k.select_max(rest, 0.0), 0.0)
 
 
+@k.requires(lambda tid, s, rate: tid < s.particle_q.shape[0] and tid < rate.shape[0])
 @k.kernel
 def predict_density(s: State, rate: k.array(dtype=float), h: float):
     """rate := relative density after h, less 1. What is too dense already is spread out over several steps."""
@@ -237,6 +246,7 @@ def predict_density(s: State, rate: k.array(dtype=float), h: float):
     rate[i] = k.select_min(excess, k.select_max(PUSH, PUSH_SHARE * excess)) + h * rate[i]
 
 
+@k.requires(lambda tid, s, acceleration: tid < acceleration.shape[0] and tid < s.particle_q.shape[0])
 @k.kernel
 def accelerate(s: State, acceleration: k.array(dtype=Motion, layout="rows"), h: float):
     i = k.tid()
@@ -280,6 +290,7 @@ def add_forces(
     s.particle_qd[i] = v + h * (m.gravity[0] + sum / m.fluid_density[fluid])
 
 
+@k.requires(lambda tid, s, bad: tid < s.particle_q.shape[0] and tid < bad.shape[0])
 @k.kernel
 def mark_bad(s: State, bad: k.array(dtype=int)):
     i = k.tid()
@@ -288,6 +299,8 @@ def mark_bad(s: State, bad: k.array(dtype=int)):
     bad[i] = 0 if k.isfinite(k.dot(x, x)) and k.isfinite(k.dot(v, v)) else 1
 
 
+@k.requires(lambda tid, m, s, clamped, bad: tid < s.particle_q.shape[0] and 1 <= m.gravity.shape[0]
+    and tid < clamped.shape[0] and tid < bad.shape[0])  # fmt: skip
 @k.kernel
 def move(m: Model, s: State, h: float, clamped: k.array(dtype=int), bad: k.array(dtype=int)):
     """New positions. `clamped`: those that the domain's walls had to stop, as their points let them by."""

@@ -161,6 +161,10 @@ def is_bad(a: float) -> bool:
     return a * 0.0 != 0.0
 
 
+@k.requires(lambda tid, m, s, velocity, motion, frame, inertia, inv_mass, welded: tid < s.body_q.shape[0]
+    and tid < welded.shape[0] and tid < velocity.shape[0] and tid < motion.shape[0] and tid < frame.shape[0]
+    and tid < m.body_q.shape[0] and tid < inv_mass.shape[0] and tid < inertia.shape[0])  # fmt: skip
+@k.requires(lambda bad: 1 <= bad.shape[0])
 @k.kernel
 def begin_bodies(
     m: Model,
@@ -205,6 +209,7 @@ def begin_bodies(
         inertia[i] = world_inertia(q, m.body_inv_inertia[i])
 
 
+@k.requires(lambda tid, frame: tid < frame.shape[0])
 @k.kernel
 def accelerate_bodies(
     m: Model,
@@ -231,6 +236,8 @@ def accelerate_bodies(
         velocity[i].w = w + inertia_times(inertia[i], torque) * h
 
 
+@k.requires(lambda tid, m, velocity, motion, frame, inertia: tid < velocity.shape[0] and tid < motion.shape[0]
+    and tid < frame.shape[0] and tid < inertia.shape[0] and tid < m.body_q.shape[0])  # fmt: skip
 @k.kernel
 def move_bodies(
     m: Model,
@@ -253,6 +260,9 @@ def move_bodies(
         inertia[i] = world_inertia(q, m.body_inv_inertia[i])
 
 
+@k.requires(lambda tid, m, s, velocity, motion, frame: tid < frame.shape[0] and tid < velocity.shape[0]
+    and tid < motion.shape[0] and tid < m.body_q.shape[0] and tid < s.body_q.shape[0])  # fmt: skip
+@k.requires(lambda bad: 1 <= bad.shape[0])
 @k.kernel
 def finish_bodies(
     m: Model,

@@ -60,11 +60,13 @@ ContactRows: Any = make_table(
 )
 
 
+@k.requires(lambda contacts, count: 1 <= contacts.pair_count.shape[0] and 1 <= count.shape[0])
 @k.kernel
 def count_pairs(contacts: Contacts, count: k.array(dtype=k.int32)):
     count[0] = contacts.pair_count[0]
 
 
+@k.requires(lambda tid, contacts, key: tid < key.shape[0] and tid < contacts.pair_shape0.shape[0])
 @k.kernel
 def mark_pairs(m: Model, contacts: Contacts, inv_mass: k.array(dtype=k.float32), key: k.array(dtype=k.int32)):
     """key = 0 for pairs that make a constraint, −1 for the others."""
@@ -85,6 +87,11 @@ def mark_pairs(m: Model, contacts: Contacts, inv_mass: k.array(dtype=k.float32),
         contacts.manifold_color[p] = -1
 
 
+@k.requires(lambda tid, m, contacts, order, body0, body1, color: tid < order.shape[0] and 0 <= order[tid]
+    and order[tid] < contacts.pair_shape0.shape[0] and 0 <= contacts.pair_shape0[order[tid]]
+    and contacts.pair_shape0[order[tid]] < m.shape_type.shape[0] and 0 <= contacts.pair_shape1[order[tid]]
+    and contacts.pair_shape1[order[tid]] < m.shape_type.shape[0] and tid < body0.shape[0] and tid < body1.shape[0]
+    and tid < color.shape[0])  # fmt: skip
 @k.kernel
 def list_bodies(
     m: Model,
@@ -246,6 +253,13 @@ def row_of(m: Model, body: int) -> int:
     return body
 
 
+@k.requires(lambda tid, m, contacts, pairs, order, color, rows: tid < order.shape[0] and 0 <= order[tid]
+    and order[tid] < pairs.shape[0] and 0 <= pairs[order[tid]] and pairs[order[tid]] < contacts.pair_shape0.shape[0]
+    and 0 <= contacts.pair_shape0[pairs[order[tid]]]
+    and contacts.pair_shape0[pairs[order[tid]]] < m.shape_type.shape[0]
+    and 0 <= contacts.pair_shape1[pairs[order[tid]]]
+    and contacts.pair_shape1[pairs[order[tid]]] < m.shape_type.shape[0] and order[tid] < color.shape[0]
+    and tid < rows.pair.shape[0])  # fmt: skip
 @k.kernel
 def prepare_contacts(
     m: Model,
@@ -330,6 +344,7 @@ def warm_start_row(
         velocity[b].w = velocity[b].w + inertia_times(inertia[b], turn1)
 
 
+@k.requires(lambda start, color: 0 <= color and color < start.shape[0])
 @k.kernel
 def warm_start_contacts(
     rows: ContactRows,
@@ -529,6 +544,7 @@ def solve_row(
     store_row_bodies(rows, velocity, i, b)
 
 
+@k.requires(lambda start, color: 0 <= color and color < start.shape[0])
 @k.kernel
 def solve_contacts(
     rows: ContactRows,
@@ -547,6 +563,7 @@ def solve_contacts(
         solve_row(rows, velocity, motion, inertia, i, soft, soft_static, inv_h, True)
 
 
+@k.requires(lambda start, color: 0 <= color and color < start.shape[0])
 @k.kernel
 def relax_contacts(
     rows: ContactRows,
@@ -599,6 +616,7 @@ def bounce_row(
         store_row_bodies(rows, velocity, i, b)
 
 
+@k.requires(lambda start, color: 0 <= color and color < start.shape[0])
 @k.kernel
 def bounce_contacts(
     rows: ContactRows,
@@ -614,6 +632,8 @@ def bounce_contacts(
         bounce_row(rows, velocity, inertia, i, threshold)
 
 
+@k.requires(lambda tid, rows, contacts: tid < rows.pair.shape[0] and 0 <= rows.pair[tid]
+    and rows.pair[tid] < contacts.pair_shape0.shape[0])  # fmt: skip
 @k.kernel
 def store_contacts(rows: ContactRows, contacts: Contacts):
     """Impulses back to the manifolds: the warm start of the next frame, and the totals for the user."""

@@ -304,6 +304,7 @@ def solve_joint(
         store_bodies(poses, bodies, velocity)
 
 
+@k.requires(lambda start, color: 0 <= color and color < start.shape[0])
 @k.kernel
 def solve_joints(
     m: Model,
@@ -326,6 +327,7 @@ def solve_joints(
         solve_joint(m, s, c, rows, velocity, motion, frame, inertia, order[i], h, soft, True)
 
 
+@k.requires(lambda start, color: 0 <= color and color < start.shape[0])
 @k.kernel
 def relax_joints(
     m: Model,
@@ -401,6 +403,7 @@ def warm_start_joint(
         store_bodies(poses, bodies, velocity)
 
 
+@k.requires(lambda start, color: 0 <= color and color < start.shape[0])
 @k.kernel
 def warm_start_joints(
     m: Model,
@@ -421,6 +424,7 @@ def warm_start_joints(
         warm_start_joint(m, s, c, velocity, motion, frame, inertia, order[i], h)
 
 
+@k.requires(lambda tid, m: tid < m.joint_type.shape[0])
 @k.kernel
 def measure_joints(
     m: Model,

@@ -370,7 +370,8 @@ def test_all_control_ops_are_known_to_the_executor():
 def test_the_examples_of_the_page_run(tmp_path, capsys):
     page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
+    blocks[2] = f"import engine\n{blocks[2]}"
     for number_, block in enumerate(blocks):
         path = tmp_path / f"page{number_}.py"
         path.write_text(block)

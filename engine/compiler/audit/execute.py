@@ -34,6 +34,8 @@ class Obligation:
     facts: str = ""  # the text of an assert
     inner: int = 0  # the line in the function that was called
     assumed: bool = False  # whether an assert is a contract, which is not to be proved
+    needs: Condition = FALSE  # what has to hold there
+    always: bool = False  # whether every thread gets there, unless a check failed before
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,10 @@ class State:
 
     path: list[Condition]
     slots: dict[Op, Any]
+    always: bool = True  # whether every thread gets here, unless a check failed before
 
     def copy(self) -> State:
-        return State(list(self.path), dict(self.slots))
+        return State(list(self.path), dict(self.slots), self.always)
 
 
 @dataclass
@@ -94,6 +97,7 @@ class Executor(Scalars):
         self.accesses: list[Access] = []
         self.written: set[str] = _written(fn)
         self.threads: list[terms.Atom] = []  # this thread's position in the launch
+        self.ndim = max((op.attrs["ndim"] for op in fn.body.walk() if op.kind == "tid"), default=1)
         self.together: str = ""  # an op that needs the threads of a block together
         self.line_of: list[Location] = []  # the kernel's own lines of the calls that are running
         frame = Frame(fn, {p: self.parameter(p) for p in fn.params})
@@ -189,16 +193,22 @@ class Executor(Scalars):
     def do_if(self, frame: Frame, op: Op) -> bool:
         condition = frame.values[op.operands[0]]
         before, ends = self.state, []
+        is_check = any(map(_only_faults, op.regions))
         for region, holds in zip(op.regions, (condition, negated(condition)), strict=True):
             self.state = before.copy()
             self.state.path.append(holds)
+            self.state.always = before.always and is_check
             if holds != FALSE and self.run(frame, region):
                 ends.append(self.state)
             elif holds == FALSE:
                 continue
         if not ends:
             return False
-        self.state = ends[0] if len(ends) == 1 else self.merged(condition, before, ends[0], ends[1])
+        if len(ends) == 1:
+            self.state = ends[0]
+            self.state.always = before.always and (is_check or condition in (TRUE, FALSE))
+        else:
+            self.state = self.merged(condition, before, ends[0], ends[1])
         return True
 
     def merged(self, condition: Condition, before: State, a: State, b: State) -> State:
@@ -208,7 +218,7 @@ class Executor(Scalars):
         trivial = len(a.path) == len(b.path) == kept + 1
         path = [*before.path, *([] if trivial else [learnt])]
         slots = {s: self.choice(condition, s.type, a.slots[s], b.slots[s]) for s in a.slots if s in b.slots}
-        return State(path, slots)
+        return State(path, slots, before.always)
 
     def choice(self, condition: Condition, t: Type, a: Any, b: Any) -> Any:
         if a is b or a == b:
@@ -236,7 +246,13 @@ class Executor(Scalars):
             inner_line = op.loc.line if op.loc else 0
             text = str(op.attrs.get("text", ""))
             assumed = bool(op.attrs.get("assumed"))
-            made = Obligation(check, path, what, loc.file or file, loc.line, text, inner_line, assumed)
+            needs = negated(path[-1]) if path else FALSE
+            if check == "bounds":  # the last dimension has no condition of its own
+                index, extent = (frame.values.get(v) for v in op.operands[:2])
+                if isinstance(index, Affine) and isinstance(extent, Affine):
+                    needs = both(terms.at_most(number(0), index), terms.below(index, extent))
+            made = Obligation(check, path, what, loc.file or file, loc.line, text, inner_line, assumed, needs,
+                              self.state.always)  # fmt: skip
             self.obligations.append(made)
             if check == "bounds":
                 self.overflows(path, loc)
@@ -252,7 +268,7 @@ class Executor(Scalars):
             exact, where = atom.args[0], atom.path
             beyond = either(terms.below(exact, number(atom.lo)), terms.below(number(atom.hi), exact))
             self.obligations.append(Obligation("overflow", (*where, beyond), "integer overflow of index arithmetic",
-                                               loc.file or self.fn.file, line))  # fmt: skip
+                                               loc.file or self.fn.file, line, needs=negated(beyond)))  # fmt: skip
 
     def do_for(self, frame: Frame, op: Op) -> bool:
         start, stop, by = (frame.values[v] for v in op.operands)
@@ -272,6 +288,7 @@ class Executor(Scalars):
         self.forget(frame, op)
         self.state = self.state.copy()
         self.state.path += facts
+        self.state.always = False
         frame.breaks.append([])
         self.run(frame, Region(op.regions[0].ops[1:]))
         frame.breaks.pop()
@@ -283,6 +300,7 @@ class Executor(Scalars):
         base = self.state
         self.forget(frame, op)
         self.state = self.state.copy()
+        self.state.always = False
         frame.breaks.append([])
         if self.run(frame, op.regions[0]):
             self.state.path.append(frame.values[op.regions[0].ops[-1]])
@@ -353,7 +371,7 @@ class Executor(Scalars):
         for other, its in reversed(inner.returns[:-1]):
             value = self.choice(both(*other.path[kept:]), callee.result, its, value)
         alone = len(inner.returns) == 1
-        self.state = State(list(state.path) if alone else list(before.path), {**before.slots})
+        self.state = State(list(state.path) if alone else list(before.path), {**before.slots}, before.always)
         for slot in before.slots:
             if any(s.slots.get(slot) is not before.slots[slot] for s, _ in inner.returns):
                 self.state.slots[slot] = self.anything(slot.type, "call")
@@ -452,6 +470,9 @@ class Executor(Scalars):
 
     def get_tid(self, frame: Frame, op: Op, args: list[Any]) -> Any:
         axis = op.attrs["axis"]
+        if op.attrs["ndim"] != self.ndim:  # a contract's index among all threads
+            name = f"index of {op.attrs['ndim']}, {axis}"
+            return of(self.atoms.make("thread", (name,), (0, WIDEST), private=True))
         dim = of(self.atoms.make("dim", (f"dim[{axis}]",), (1, self.largest), private=False))
         atom = self.atoms.make("thread", (f"thread[{axis}]",), (0, self.largest - 1), private=True)
         if atom not in self.threads:
@@ -514,6 +535,12 @@ def _parts(t: Type) -> Sequence[Type]:
         return t.items
     same = components(t)
     return [same[0]] * same[1] if same else ()
+
+
+def _only_faults(region: Region) -> bool:
+    """Whether a region is what `guard` does where a check failed."""
+    kinds = {op.kind for op in region.walk()}
+    return "fault" in kinds and kinds <= {"fault", "cast", "const", "if"}
 
 
 def _leaf_count(t: Type) -> int:

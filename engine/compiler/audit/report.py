@@ -10,6 +10,7 @@ from engine.compiler.audit import terms
 from engine.compiler.audit.cost import architectures, registers
 from engine.compiler.audit.execute import OBLIGATIONS, Executor, Obligation
 from engine.compiler.audit.lint import unused
+from engine.compiler.audit.needs import requirement
 from engine.compiler.audit.races import OTHER, races
 from engine.compiler.audit.solver import Answer, Solver, z3_or_none
 from engine.compiler.audit.terms import Affine, Atom, Condition, atoms_of, negated
@@ -33,10 +34,12 @@ class Finding:
     inner: int = 0  # the line in the function that was called
     certain: bool = False  # whether the counterexample holds for certain; else a run has to confirm it
     confirmed: str = ""  # the error of a run of the counterexample
+    always: Condition | None = None  # what every thread needs there
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as JSON; what does not apply is left out."""
-        rows = {k: v for k, v in self.__dict__.items() if k not in ("certain", "inner") and v not in ("", 0, {})}
+        hidden = ("certain", "inner", "always")
+        rows = {k: v for k, v in self.__dict__.items() if k not in hidden and v not in ("", 0, {})}
         return {"line": self.line, "what": self.what, "counterexample": self.counterexample, **rows}
 
 
@@ -52,6 +55,7 @@ class KernelAudit:
     unproved: list[Finding] = field(default_factory=list)
     refuted: list[Finding] = field(default_factory=list)
     contracts: list[dict[str, Any]] = field(default_factory=list)
+    requires: str = ""  # the contract that would settle what is open in front of all branches
     assumptions: list[str] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     registers: dict[str, Any] = field(default_factory=dict)
@@ -78,6 +82,8 @@ def audit_kernel(kernel: Kernel, types: Sequence[Type], wide: bool = False, cost
     solver = Solver()
     for obligation in run.obligations:
         _judge(audit, run, solver, obligation)
+    open_ = [f.always for f in (*audit.refuted, *audit.unproved) if f.always is not None]
+    audit.requires = requirement(open_, {str(p.attrs["name"]): p.type for p in hir.params}, run.ndim)
     if len(run.obligations) >= OBLIGATIONS:
         audit.unproved.append(Finding("bounds", hir.file, hir.line, f"checks beyond the first {OBLIGATIONS}"))
     _judge_races(audit, run, solver)
@@ -119,8 +125,10 @@ def _judge(audit: KernelAudit, run: Executor, solver: Solver, obligation: Obliga
         _proved(audit, answer)
         return
     finding = Finding(obligation.check, obligation.file, obligation.line, obligation.what,
-                      describe(negated(obligation.path[-1])) if obligation.path else "",
+                      describe(obligation.needs) if obligation.path else "",
                       inner=obligation.inner)  # fmt: skip
+    if obligation.always:
+        finding.always = obligation.needs
     _place(audit, solver, finding, answer, obligation.path)
 
 

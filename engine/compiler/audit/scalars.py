@@ -199,11 +199,15 @@ class Scalars:
         return of(self.atoms.make(kind, (a, b), (pick(a.range[0], b.range[0]), pick(a.range[1], b.range[1]))))
 
     def masked(self, t: Scalar, a: Affine, b: Affine) -> Affine | None:
-        """x & mask: for masks 2ᵏ - 1 the remainder, else at most the mask."""
+        """x & mask: for masks 2ᵏ - 1 the remainder, else at most the mask, if that is not negative."""
         if a.is_const:
             a, b = b, a
         if b.is_const and b.const >= 0:
             if b.const & (b.const + 1) == 0:
                 return self.divided("mod", t, a, number(b.const + 1))
             return of(self.atoms.unknown("bits", (0, b.const)))
-        return None
+        if b.is_const:
+            return None
+        some, anything = (of(self.atoms.unknown("bits", limits)) for limits in ((0, t.range[1]), t.range))
+        made: Affine = self.choose(terms.at_most(number(0), b), t, self.extreme("min", some, b), anything)
+        return made

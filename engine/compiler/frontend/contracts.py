@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from engine.compiler import types
 from engine.compiler.diagnostics import did_you_mean
-from engine.compiler.frontend.context import HOOKS, Lowering, Static, Value, statement
+from engine.compiler.frontend.context import HOOKS, Lowering, Several, Static, Value, statement
 from engine.compiler.frontend.intrinsics import intrinsic
 from engine.compiler.frontend.operators import truth
 from engine.compiler.function import Func
@@ -55,7 +55,7 @@ def lower_requirements(ctx: Lowering, callee: Func) -> None:
             if name in ctx.bound:
                 given[name] = ctx.read(name, tree)
             elif name == "tid" and ctx.function.is_kernel:
-                given[name] = ctx.emit("tid", types.int32, node=tree, axis=0, ndim=1)
+                given[name] = _thread_index(ctx, tree)
             else:
                 raise Lowering(contract.source, ctx.function).error(
                     contract.source.parameter(name), f"requires: '{callee.name}' has no parameter '{name}'",
@@ -70,6 +70,16 @@ def lower_requirements(ctx: Lowering, callee: Func) -> None:
             op.loc = Location(getattr(where, "lineno", contract.source.first_line), 1, contract.source.filename)
 
         unless(ctx, condition, note, tree)
+
+
+def _thread_index(ctx: Lowering, node: ast.AST) -> Value:
+    """The index of this thread, or a tuple of as many as the kernel takes `tid()` apart into."""
+    taken = [a.targets[0].elts for a in ast.walk(ctx.source.tree)
+             if isinstance(a, ast.Assign) and isinstance(a.targets[0], ast.Tuple) and isinstance(a.value, ast.Call)
+             and ast.unparse(a.value.func).split(".")[-1] == "tid"]  # fmt: skip
+    ndim = max(map(len, taken), default=1)
+    each = tuple(ctx.emit("tid", types.int32, node=node, axis=axis, ndim=ndim) for axis in range(ndim))
+    return each[0] if ndim == 1 else Several(each)
 
 
 def unless(ctx: Lowering, condition: Value, otherwise: Callable[[], object], node: ast.AST) -> None:

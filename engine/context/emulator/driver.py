@@ -230,6 +230,12 @@ class Driver:
         return self._contexts[-1]
 
     @call
+    def cuCtxGetDevice(self) -> Any:
+        if not int(self._contexts[-1]):
+            raise self._fail("CUDA_ERROR_INVALID_CONTEXT", "this thread has no context")
+        return real.CUdevice(0)
+
+    @call
     def cuCtxSynchronize(self) -> None:
         pass
 
