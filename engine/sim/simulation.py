@@ -70,10 +70,6 @@ class Simulation:
         self._clock = StageClock()
         self._opening = FramePart(self._open_frame, model.device)
         self._rest = FramePart(self._finish_frame, model.device)
-        # with bodies in a fluid, the rest in parts: the fluid acts before each substep
-        self._contacts = FramePart(self._find_contacts, model.device)
-        self._substep = FramePart(self._solver.substep, model.device)
-        self._closing = FramePart(self._solver.close_substeps, model.device)
         self._view: ContactView | None = None
         self._fluid: Any = None
         self._fluid_options = dict(fluid_options or {})
@@ -81,6 +77,10 @@ class Simulation:
             from engine.sim.solver_dfsph import Dfsph, Settings
 
             self._fluid = Dfsph(model, self.state, self._solver.rows, Settings(**self._fluid_options))
+            # with bodies in a fluid, the rest in parts: the fluid acts before each substep
+            self._contacts = FramePart(self._find_contacts, model.device)
+            self._substep = FramePart(self._solver.substep, model.device)
+            self._closing = FramePart(self._solver.close_substeps, model.device)
 
     # -- stepping ------------------------------------------------------------------------------------------------------
 
