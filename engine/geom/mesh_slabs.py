@@ -75,7 +75,9 @@ def of_node(nodes: k.array(dtype=float), slabs: k.array(dtype=float), node: int)
     side = product(nx, ny, nz, vec8(nx[0]), vec8(ny[0]), vec8(nz[0]))
     weight = k.where(k.less_equal(zero, side), size2, -size2)
     sum = k.vec3(k.dot(nx, weight), k.dot(ny, weight), k.dot(nz, weight))
-    normal = rising(sum)
+    normal = k.vec3(0.0, 0.0, 1.0)
+    if k.bit_mask(held) != k.uint32(0):
+        normal = rising(sum)
     x, y, z = vec8(normal[0]), vec8(normal[1]), vec8(normal[2])
     turned = product(nx, ny, nz, x, y, z)
     along = product(mx, my, mz, x, y, z)
@@ -92,27 +94,27 @@ def of_node(nodes: k.array(dtype=float), slabs: k.array(dtype=float), node: int)
 
 @k.kernel(shape="thread")
 def fit_slabs(nodes: k.array(dtype=float), leaves: k.array(dtype=float), slabs: k.array(dtype=float), start: int):
-    """One level of nodes, from the level below."""
-    i = start + k.tid()
-    for c in range(WIDTH):
-        at = NODE_WORDS * i + c
-        child = k.bitcast(nodes[at + 48], k.int32)
-        normal = k.vec3(0.0, 0.0, 1.0)
-        least, most = float(-WIDEST), float(WIDEST)
-        if child >= 0:
-            normal, least, most = of_node(nodes, slabs, child)
-        elif child != EMPTY:
-            normal, least, most = of_leaf(leaves, ~child >> 2, (~child & 3) + 1)
-        largest = 0.0
-        for axis in range(3):
-            largest = k.max(largest, k.max(k.abs(nodes[at + 8 * axis]), k.abs(nodes[at + 8 * axis + 24])))
-        slabs[SLAB_WORDS * i + c] = normal[0]
-        slabs[SLAB_WORDS * i + 8 + c] = normal[1]
-        slabs[SLAB_WORDS * i + 16 + c] = least - largest * ROUNDING
-        slabs[SLAB_WORDS * i + 24 + c] = most + largest * ROUNDING
+    """One level of nodes, a thread for each child, from the level below."""
+    n = k.tid()
+    i, c = start + n // WIDTH, n % WIDTH
+    at = NODE_WORDS * i + c
+    child = k.bitcast(nodes[at + 48], k.int32)
+    normal = k.vec3(0.0, 0.0, 1.0)
+    least, most = float(-WIDEST), float(WIDEST)
+    if child >= 0:
+        normal, least, most = of_node(nodes, slabs, child)
+    elif child != EMPTY:
+        normal, least, most = of_leaf(leaves, ~child >> 2, (~child & 3) + 1)
+    largest = 0.0
+    for axis in range(3):
+        largest = k.max(largest, k.max(k.abs(nodes[at + 8 * axis]), k.abs(nodes[at + 8 * axis + 24])))
+    slabs[SLAB_WORDS * i + c] = normal[0]
+    slabs[SLAB_WORDS * i + 8 + c] = normal[1]
+    slabs[SLAB_WORDS * i + 16 + c] = least - largest * ROUNDING
+    slabs[SLAB_WORDS * i + 24 + c] = most + largest * ROUNDING
 
 
 def fit(tree: Hierarchy, slabs) -> None:
     """The slabs of all nodes, for the present corners."""
     for first, end in tree.levels_upward():
-        launch(fit_slabs, end - first, inputs=[tree.nodes, tree.leaves, slabs, first], device=tree.device)
+        launch(fit_slabs, WIDTH * (end - first), inputs=[tree.nodes, tree.leaves, slabs, first], device=tree.device)
