@@ -107,7 +107,7 @@ BAD_CALLS = {
     "folder": (["run", "folder.usda"], "folder.usda: is a folder, not a USD file"),
     "unknown kind": (
         ["run", "notes.txt"],
-        "notes.txt: unknown kind of scene file; there are .usd, .usda, .usdc, .usdz",
+        "notes.txt: unknown kind of scene file; there are .json, .usd, .usda, .usdc, .usdz",
     ),
     "frames": (["run", "scene.usda", "--frames", "-1"], "--frames must be at least 1, got -1"),
     "fps": (["run", "scene.usda", "--fps", "0"], "--fps must be a positive number, got 0"),

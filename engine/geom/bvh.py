@@ -156,7 +156,7 @@ def write_numbers(leaves: k.array(dtype=float), leaf: int, a: int, b: int, c: in
     rows[LEAF_WORDS // LEAF * leaf + 9] = k.vec4i(a, b, c, d)
 
 
-@k.kernel(shape="thread")
+@k.kernel(shape="thread", enable_backward=False)
 def fill_triangles(
     points: k.array(dtype=k.vec3),
     indices: k.array(dtype=int),
@@ -172,7 +172,7 @@ def fill_triangles(
     write_numbers(leaves, leaf, a, b, c, d)
 
 
-@k.kernel(shape="thread")
+@k.kernel(shape="thread", enable_backward=False)
 def fill_boxes(
     lowers: k.array(dtype=k.vec3),
     uppers: k.array(dtype=k.vec3),

@@ -14,6 +14,7 @@ from engine.compiler.assemble_ptx import assemble, find_ptxas
 from engine.compiler.kernel import Kernel
 from engine.compiler.target_ptx import ARCHITECTURES, ptx_target
 from engine.compiler.types import Table
+from engine.context.tape import backward_is_off
 from tests.gpu.project_kernels import project_kernels
 
 SAMPLED = ("sm_75", "sm_90", "sm_120")
@@ -41,7 +42,12 @@ def test_every_kernel_compiles_for_a_sampled_architecture(arch: str) -> None:
 
 
 def derived(kernel: Kernel, types: tuple) -> list[DerivedKernel]:
-    """What the gradient of a kernel by all its float arrays consists of; nothing, if it writes floats to a table."""
+    """What the gradient of a kernel by all its float arrays consists of.
+
+    Nothing, if its backward pass is switched off or it writes floats to a table.
+    """
+    if backward_is_off(kernel):
+        return []
     prints = footprint(kernel, types)
     tables = {i for i, t in enumerate(types) if isinstance(t, Table)}
     active = frozenset(key for key in prints.floats if key[0] not in tables)
