@@ -60,7 +60,9 @@ def choose(fn: Function, wanted: str, width: int) -> Decision:
         return replace(decision, vectors="all")
     kinds = [op.kind for op in fn.body.walk()]
     stream = decision.reasons == STREAM or wanted == "thread" and len(kinds) <= STREAM_OPS
-    return replace(decision, vectors="loops" if stream or "for" in kinds and len(kinds) <= LOOPS_OPS else "none")
+    if stream or "for" in kinds and len(kinds) <= LOOPS_OPS:
+        return replace(decision, vectors="loops")
+    return replace(decision, vectors="none" if "for" in kinds or "while" in kinds else "straight")
 
 
 def _choose(fn: Function, wanted: str, width: int) -> Decision:

@@ -23,7 +23,7 @@ from engine.compiler.cache import KernelCache, digest
 from engine.compiler.emit_replay import replay_text
 from engine.errors import DeviceError, InternalError
 
-# Passes behind LLVM's simplification at level 1, which has no value numbering, and the passes for code that runs little
+# Passes behind LLVM's simplification at level 1, which has no value numbering, and those for code with little to gain
 _NUMBERING = ("new_gvn", "instruction_combine")
 _SHORT = ("sroa", "simplify_cfg", "instruction_combine", "new_gvn", "instruction_combine", "simplify_cfg")
 
@@ -156,11 +156,11 @@ def _without_lock(name: str) -> Any:
     return getattr(function, "_cfn", function)
 
 
-def _simplify(module: Any, machine: Any) -> None:
+def _simplify(module: Any, machine: Any, straight: bool) -> None:
     """Optimises each function by itself, in a third to a half of the time of LLVM's level 2.
 
-    That list repeats its simplification after loop passes that have nothing to do in code whose vectors are made. An
-    internal function is the code for threads left over, and gets the shortest list.
+    That list repeats its simplification after loop passes that have nothing to do in code whose vectors are made. Code
+    that is `straight` gets the shortest list, and so does an internal function, the code for threads left over.
     """
     tuning = llvm.create_pipeline_tuning_options(speed_level=1)
     tuning.loop_unrolling = True
@@ -170,7 +170,7 @@ def _simplify(module: Any, machine: Any) -> None:
     for function in module.functions:
         if function.is_declaration:
             continue
-        if function.linkage is llvm.Linkage.internal:
+        if straight or function.linkage is llvm.Linkage.internal:
             run(_listed(_SHORT), function, builder)
         else:
             run(builder.getFunctionPassManager(), function, builder)
@@ -226,17 +226,19 @@ class HostTarget:
     def optimized(self, text: str, opt_level: int = 2, vectors: str = "loops") -> Any:
         """The LLVM module parsed, verified and optimised, and the machine to emit it with.
 
-        vectors: what LLVM shall make vectors of: "loops", "none" (the code has vectors already, or is large), or "all",
-        which adds straight-line code and on a large kernel takes four times as long as all other passes together.
-        At level 2 "none" leaves most of LLVM's passes out (`_simplify`), at level 3 it does not.
+        vectors: what LLVM shall make vectors of: "loops", "none" (it has vectors already, or is large), "straight"
+        (none, and the loop over threads is the only one), or "all", which adds straight-line code and on a large
+        kernel takes four times as long as all other passes together. At level 2 "none" and "straight" leave most
+        of LLVM's passes out (`_simplify`), at level 3 they do not.
         """
         module, machine = self.parsed(text, opt_level)
-        if vectors == "none" and opt_level == 2:
-            _simplify(module, machine)
+        none = vectors in ("none", "straight")
+        if none and opt_level == 2:
+            _simplify(module, machine, vectors == "straight")
             return module, machine
         tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
         tuning.loop_unrolling = opt_level > 1
-        tuning.loop_vectorization = opt_level > 1 and vectors != "none"
+        tuning.loop_vectorization = opt_level > 1 and not none
         tuning.slp_vectorization = vectors == "all"
         builder = llvm.create_pass_builder(machine, tuning)
         _without_lock("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
