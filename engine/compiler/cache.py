@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -72,6 +71,8 @@ class KernelCache:
         """Stores an entry, replacing what is there."""
         if not config.kernel_cache:
             return
+        import tempfile  # here, as a run whose kernels are all known stores none: the module takes 9 ms to import
+
         head = json.dumps(header).encode()
         payload = len(head).to_bytes(_LENGTH_BYTES, "little") + head + image
         path = self.path(key)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -76,6 +75,8 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
         return np.float32(_sum_rounded_to_odd(x * y, z))
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
         return kind(x * y + z)
+    from fractions import Fraction  # here, as few constants are contracted: the module takes 4 ms to import
+
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if not exact:
         return kind(x * y + z)  # gives the zero its sign

@@ -9,7 +9,6 @@ import functools
 import inspect
 import linecache
 import os
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,13 @@ from engine.compiler import types
 from engine.compiler.diagnostics import compile_error
 from engine.compiler.source_text import Text, text_of, unavailable
 
-_TEMPORARY = os.path.join(tempfile.gettempdir(), "tmp")
+
+@functools.cache
+def _temporary() -> str:
+    """What the names of temporary files and folders begin with."""
+    import tempfile  # here, as few functions stand in such a file: the module takes 9 ms to import
+
+    return os.path.join(tempfile.gettempdir(), "tmp")
 
 
 class Source:
@@ -29,7 +34,7 @@ class Source:
         self.filename = fn.__code__.co_filename
         self.transformers: tuple[ast.NodeTransformer, ...] = ()
         self.declared = _declared(fn)
-        if self.filename.startswith(_TEMPORARY):
+        if f"{os.sep}tmp" in self.filename and self.filename.startswith(_temporary()):
             linecache.checkcache(self.filename)
             linecache.getlines(self.filename)  # a file in there may be gone when the source is needed
 
