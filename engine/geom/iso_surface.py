@@ -1,4 +1,4 @@
-"""What surfaces from fields have in common: the grid of nodes, its bounds, and the check of a field."""
+"""What surfaces from fields have in common: the grid of nodes, its bounds, a field's check, the places of results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from engine.compiler import lang as k
 from engine.compiler import types
-from engine.context import array
+from engine.context import array, empty, launch
 from engine.errors import ArgumentError
+from engine.kernels.scan import scan
 
 MOST = 2**31 - 1  # nodes, and corners of triangles
 
@@ -81,6 +82,23 @@ def bounds(shape: tuple[int, ...], lower: Any, upper: Any) -> tuple[Any, Any]:
     if low.shape != (3,) or high.shape != (3,) or not (np.isfinite(low) & np.isfinite(high)).all():
         raise ArgumentError(f"lower and upper are three finite numbers each, got {lower!r} and {upper!r}")
     return k.vec3(*low), k.vec3(*((high - low) / last))
+
+
+def places(field: Any, count: Any, *inputs: Any) -> tuple[Any, Any, Any, Any]:
+    """(first vertex and first corner of each node, vertices, indices), the last two with room for what `count` counts.
+
+    `count` is a kernel over the nodes that takes `inputs`, and gives the numbers of vertices and corners of each.
+    """
+    device, n = field.device, field.size
+    counts = [empty(n, dtype=int, device=device) for _ in range(2)]
+    launch(count, field.shape, inputs=[*inputs, *counts], device=device, record_tape=False)
+    firsts = [empty(n + 1, dtype=int, device=device) for _ in range(2)]
+    for one, first in zip(counts, firsts, strict=True):
+        scan(one, first)
+    nvertex, ncorner = (int(first[n:].numpy()[0]) for first in firsts)
+    vertices = empty(nvertex, dtype=k.vec3, device=device, requires_grad=field.requires_grad)
+    indices = empty(ncorner, dtype=int, device=device)
+    return firsts[0], firsts[1], vertices, indices
 
 
 @k.func

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from engine.compiler import lang as k
-from engine.context import array, empty, launch
+from engine.context import array, launch
 from engine.errors import ArgumentError
 from engine.geom.cube_cases import CASE_STARTS, CORNERS, EDGES, TRIANGLE_EDGES
-from engine.geom.iso_surface import IsoSurface, bounds, check_field, crossing
-from engine.kernels.scan import scan
+from engine.geom.iso_surface import IsoSurface, bounds, check_field, crossing, places
 
 
 def _owner(edge: int) -> int:
@@ -116,19 +115,11 @@ def write_triangles(
 
 def extract(field: Any, threshold: float, lower: Any, step: Any) -> tuple[Any, Any]:
     """(vertices, indices) of a checked field; tapes differentiate the vertices by the field."""
-    device, n = field.device, field.size
+    device = field.device
     starts, edges, owners = (array(table, dtype=int, device=device) for table in
                              (CASE_STARTS, TRIANGLE_EDGES, [_owner(e) for e in range(12)]))  # fmt: skip
-    vertex_counts, corner_counts = empty(n, dtype=int, device=device), empty(n, dtype=int, device=device)
-    inputs = [field, threshold, starts, vertex_counts, corner_counts]
-    launch(count_cuts, field.shape, inputs=inputs, device=device, record_tape=False)
-    first_vertex, first_corner = empty(n + 1, dtype=int, device=device), empty(n + 1, dtype=int, device=device)
-    scan(vertex_counts, first_vertex)
-    scan(corner_counts, first_corner)
-    nvertex, ncorner = int(first_vertex[n:].numpy()[0]), int(first_corner[n:].numpy()[0])
-    vertices = empty(nvertex, dtype=k.vec3, device=device, requires_grad=field.requires_grad)
-    indices = empty(ncorner, dtype=int, device=device)
-    if ncorner:
+    first_vertex, first_corner, vertices, indices = places(field, count_cuts, field, threshold, starts)
+    if indices.size:
         inputs = [field, threshold, first_vertex, lower, step, vertices]
         launch(write_vertices, field.shape, inputs=inputs, device=device)
         inputs = [field, threshold, starts, edges, owners, first_vertex, first_corner, indices]

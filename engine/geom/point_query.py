@@ -492,6 +492,16 @@ def mesh_query_point_sign_winding_number(
 # --- the same with the answer in variables, which stay as they are where nothing is near ------------------------------
 
 
+@k.func
+def tell(q: MeshQueryPoint, inside: k.ref[float], face: k.ref[int], bary_u: k.ref[float], bary_v: k.ref[float]) -> bool:
+    if q.result:
+        inside = q.sign
+        face = q.face
+        bary_u = q.u
+        bary_v = q.v
+    return q.result
+
+
 @k.func  # type: ignore[no-redef]
 def mesh_query_point_no_sign(  # noqa: F811
     id: k.uint64, point: k.vec3, max_dist: float, face: k.ref[int], bary_u: k.ref[float], bary_v: k.ref[float]
@@ -515,12 +525,7 @@ def mesh_query_point(  # noqa: F811
     bary_v: k.ref[float],
 ) -> bool:
     q = mesh_query_point(id, point, max_dist)
-    if q.result:
-        inside = q.sign
-        face = q.face
-        bary_u = q.u
-        bary_v = q.v
-    return q.result
+    return tell(q, inside, face, bary_u, bary_v)
 
 
 @k.func  # type: ignore[no-redef]
@@ -534,12 +539,7 @@ def mesh_query_point_sign_parity(  # noqa: F811
     bary_v: k.ref[float],
 ) -> bool:
     q = mesh_query_point_sign_parity(id, point, max_dist)
-    if q.result:
-        inside = q.sign
-        face = q.face
-        bary_u = q.u
-        bary_v = q.v
-    return q.result
+    return tell(q, inside, face, bary_u, bary_v)
 
 
 @k.func  # type: ignore[no-redef]
@@ -554,12 +554,7 @@ def mesh_query_point_sign_normal(  # noqa: F811
     epsilon: float = 1.0e-3,
 ) -> bool:
     q = mesh_query_point_sign_normal(id, point, max_dist, epsilon)
-    if q.result:
-        inside = q.sign
-        face = q.face
-        bary_u = q.u
-        bary_v = q.v
-    return q.result
+    return tell(q, inside, face, bary_u, bary_v)
 
 
 @k.func  # type: ignore[no-redef]
@@ -575,9 +570,4 @@ def mesh_query_point_sign_winding_number(  # noqa: F811
     threshold: float = 0.5,
 ) -> bool:
     q = mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
-    if q.result:
-        inside = q.sign
-        face = q.face
-        bary_u = q.u
-        bary_v = q.v
-    return q.result
+    return tell(q, inside, face, bary_u, bary_v)

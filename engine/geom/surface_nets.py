@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from engine.compiler import lang as k
-from engine.context import empty, launch
+from engine.context import launch
 from engine.errors import ArgumentError
 from engine.geom.cube_cases import CORNERS, EDGES
-from engine.geom.iso_surface import IsoSurface, bounds, check_field, crossing
+from engine.geom.iso_surface import IsoSurface, bounds, check_field, crossing, places
 from engine.geom.marching_cubes import case_of, cut_edges
-from engine.kernels.scan import scan
 
 TOPOLOGIES = {"triangle": 6, "quad": 4}  # indices for each cut edge
 
@@ -122,20 +121,12 @@ def write_faces(
 
 def extract(field: Any, threshold: float, lower: Any, step: Any, topology: str) -> tuple[Any, Any]:
     """(vertices, indices) of a checked field; tapes differentiate the vertices by the field."""
-    device, n, per_edge = field.device, field.size, TOPOLOGIES[topology]
-    vertex_counts, corner_counts = empty(n, dtype=int, device=device), empty(n, dtype=int, device=device)
-    inputs = [field, threshold, per_edge, vertex_counts, corner_counts]
-    launch(count_cells, field.shape, inputs=inputs, device=device, record_tape=False)
-    first_vertex, first_corner = empty(n + 1, dtype=int, device=device), empty(n + 1, dtype=int, device=device)
-    scan(vertex_counts, first_vertex)
-    scan(corner_counts, first_corner)
-    nvertex, ncorner = int(first_vertex[n:].numpy()[0]), int(first_corner[n:].numpy()[0])
-    vertices = empty(nvertex, dtype=k.vec3, device=device, requires_grad=field.requires_grad)
-    indices = empty(ncorner, dtype=int, device=device)
-    if nvertex:
+    device, per_edge = field.device, TOPOLOGIES[topology]
+    first_vertex, first_corner, vertices, indices = places(field, count_cells, field, threshold, per_edge)
+    if vertices.size:
         inputs = [field, threshold, first_vertex, lower, step, vertices]
         launch(write_means, field.shape, inputs=inputs, device=device)
-    if ncorner:
+    if indices.size:
         inputs = [field, threshold, per_edge, first_vertex, first_corner, indices]
         launch(write_faces, field.shape, inputs=inputs, device=device, record_tape=False)
     return vertices, indices

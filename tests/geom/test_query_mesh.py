@@ -406,3 +406,27 @@ def test_geometry_page(tmp_path):
     path = tmp_path / "page.py"
     path.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)))
     exec(compile(path.read_text(), str(path), "exec"), {"__name__": "page"})
+
+
+@engine.kernel
+def answers_in_variables(
+    mesh: engine.uint64, p: engine.array(dtype=engine.vec3), out: engine.array(dtype=float, ndim=2)
+):
+    i = engine.tid()
+    sign, face, u, v = 7.0, -5, 8.0, 9.0
+    found = engine.mesh_query_point(mesh, p[i], 1.0, sign, face, u, v)
+    q = engine.mesh_query_point(mesh, p[i], 1.0)
+    out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4] = float(int(found)), sign, float(face), u, v
+    out[i, 5], out[i, 6], out[i, 7], out[i, 8], out[i, 9] = float(int(q.result)), q.sign, float(q.face), q.u, q.v
+
+
+def test_answers_in_variables_stay_where_nothing_is_near():
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
+    faces = np.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], np.int32)
+    mesh = engine.Mesh(engine.array(corners, dtype=engine.vec3), engine.array(faces, dtype=int))
+    points = engine.array(np.array([[0.1, 0.1, 0.1], [0.9, 0.9, 0.9], [5, 5, 5]], np.float32), dtype=engine.vec3)
+    out = engine.full((3, 10), np.nan, dtype=float)
+    engine.launch(answers_in_variables, dim=3, inputs=[mesh.id, points, out])
+    told, asked = out.numpy()[:, :5], out.numpy()[:, 5:]
+    assert (told[:2] == asked[:2]).all() and told[:2, 0].tolist() == [1, 1] and told[:2, 1].tolist() == [-1, 1]
+    assert told[2].tolist() == [0, 7, -5, 8, 9]
