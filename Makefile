@@ -20,8 +20,9 @@ demo: $(VENV)/installed ## run a pyramid of boxes from USD to USD
 test: $(VENV)/installed-dev ## the whole test suite (WORKERS=n, ARGS="-k name")
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-soak: $(VENV)/installed-dev ## the long runs that the suite leaves out
+soak: $(VENV)/installed-dev ## the long runs that the suite leaves out, and the suite with new random examples
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile search $(ARGS)
 
 bench: $(VENV)/installed ## the benchmark scenes (ARGS="pile1000 --threads 1")
 	$(BIN)/engine bench $(ARGS)

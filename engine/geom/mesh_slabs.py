@@ -30,7 +30,7 @@ def rising(normal: k.vec3) -> k.vec3:
     if length > 0.0 and k.isfinite(length):
         turned = -1.0 if normal[2] < 0.0 else 1.0
         x, y = turned * normal[0] / length, turned * normal[1] / length
-    return k.vec3(x, y, k.sqrt(k.max(1.0 - x * x - y * y, 0.0)))
+    return k.vec3(x, y, k.sqrt(k.max(k.fma(-x, x, k.fma(-y, y, 1.0)), 0.0)))
 
 
 @k.func

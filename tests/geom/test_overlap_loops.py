@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import engine
@@ -174,6 +174,7 @@ shapes = st.sampled_from(["soup", "plane", "line", "point", "ball", "far", "huge
 
 @settings(max_examples=16, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 80), shapes)
+@example(171, 9, "soup")  # z of a normal that is nearly level differed in build and query
 def test_slabs_hold_all_corners_and_closest_points_are_closest(seed, n, shape):
     rng = np.random.default_rng(seed)
     corners = soup(rng, n).astype(np.float64)
@@ -201,7 +202,8 @@ def test_slabs_hold_all_corners_and_closest_points_are_closest(seed, n, shape):
             if child == EMPTY:
                 continue
             x, y, least, most = slabs[SLAB_WORDS * node + c : SLAB_WORDS * (node + 1) : 8].astype(np.float64)
-            normal = np.array([x, y, np.sqrt(max(1 - x * x - y * y, 0.0))])
+            flat = np.float32(np.float32(1 - y * y) - x * x)  # rounded as in the queries
+            normal = np.array([x, y, np.sqrt(np.maximum(flat, np.float32(0)))])
             along = corners_below(nodes, leaves, child) @ normal
             assert (least <= along).all() and (along <= most).all()
     scale = np.abs(corners).max()
