@@ -140,7 +140,7 @@ PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "algorithms": (algorithms, ("kernels", "optim")),
     "meshes": (meshes, ("geom.bvh", "geom.query_mesh", "geom.mesh_moments")),
     "solids": (solids, ("geom.coll", "geom.broad_phase", "geom.placed", "sim.solver_soft_step_bodies",
-                        "sim.solver_soft_step_contacts")),
+                        "sim.solver_soft_step_contact")),
     "joints": (joints, ("sim.solver_soft_step_joints", "sim.coloring")),
     "fluid": (fluid, ("sim.solver_dfsph", "sim.particle_neighbours", "sim.boundary_samples")),
 }  # fmt: skip

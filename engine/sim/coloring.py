@@ -201,12 +201,14 @@ class Coloring:
 
 @k.func
 def slots_of(start: k.array(dtype=k.int32), size: k.array(dtype=k.int32), color: int, thread: int):
-    """(first, end) of the slots that one thread of a colour's launch visits: one, or all of the overflow colour."""
-    first = start[color] + thread
-    end = first + 1
+    """(first, count) of the slots that one thread of a colour's launch visits: one, or all of the overflow colour.
+
+    The count is the same for all threads, so that those of a colour go side by side.
+    """
+    count = 1
     if color == OVERFLOW:
-        end = start[color] + size[color]
-    return first, end
+        count = size[color]
+    return start[color] + thread, count
 
 
 @k.requires(lambda count: 1 <= count.shape[0])

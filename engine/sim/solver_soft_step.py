@@ -23,6 +23,7 @@ from engine.compiler import lang as k
 from engine.context import array, indirect, launch, zeros
 from engine.geom.pose import IDENTITY, pose_inverse, pose_multiply
 from engine.sim import solver_soft_step_bodies as bodies
+from engine.sim import solver_soft_step_contact_rows as contact_rows
 from engine.sim import solver_soft_step_contacts as contacts_
 from engine.sim import solver_soft_step_joints as joints
 from engine.sim.coloring import COLORS, OVERFLOW, BucketOrder, Coloring
@@ -272,7 +273,7 @@ class SoftStep:
         self._list_bodies = self._record(
             contacts_.list_bodies, indirect(count, capacity), [m, c, self._inv_mass, pairs, *listed]
         )
-        rows = contacts_.ContactRows({"nrow": capacity, "npoint": contacts_.MAX_POINTS * capacity}, device=device)
+        rows = contact_rows.ContactRows({"nrow": capacity, "npoint": contact_rows.MAX_POINTS * capacity}, device=device)
         self._record_contacts(rows, pairs, count, capacity)
 
     def _record_contacts(self, rows: Any, pairs: array, count: array, capacity: int) -> None:
@@ -287,7 +288,7 @@ class SoftStep:
         everything = indirect(count, capacity)
         found = [pairs, self._by_color.order, self._coloring.color]
         self._prepare = self._record(
-            contacts_.prepare_contacts, everything, [m, c, *found, rows, velocity, frame, inertia]
+            contact_rows.prepare_contacts, everything, [m, c, *found, rows, velocity, frame, inertia]
         )
         self._store = self._record(contacts_.store_contacts, everything, [rows, c])
 

@@ -322,8 +322,9 @@ def solve_joints(
     h: float,
     soft: k.vec4,
 ):
-    first, end = slots_of(start, size, color, k.tid())
-    for i in range(first, end):
+    first, count = slots_of(start, size, color, k.tid())
+    for turn in range(count):
+        i = first + turn
         solve_joint(m, s, c, rows, velocity, motion, frame, inertia, order[i], h, soft, True)
 
 
@@ -345,8 +346,9 @@ def relax_joints(
     h: float,
     soft: k.vec4,
 ):
-    first, end = slots_of(start, size, color, k.tid())
-    for i in range(first, end):
+    first, count = slots_of(start, size, color, k.tid())
+    for turn in range(count):
+        i = first + turn
         solve_joint(m, s, c, rows, velocity, motion, frame, inertia, order[i], h, soft, False)
 
 
@@ -419,8 +421,9 @@ def warm_start_joints(
     color: int,
     h: float,
 ):
-    first, end = slots_of(start, size, color, k.tid())
-    for i in range(first, end):
+    first, count = slots_of(start, size, color, k.tid())
+    for turn in range(count):
+        i = first + turn
         warm_start_joint(m, s, c, velocity, motion, frame, inertia, order[i], h)
 
 
