@@ -153,7 +153,7 @@ class Run:
         params = (ctypes.c_void_p * 1)(value.ctypes.data)
         self.kept += [value, params]
         threads = launch["block_dim"]
-        grid = -(-launch["size"] // threads)
+        grid = launch["size"] if kernel["by_blocks"] else -(-launch["size"] // threads)
         return function, grid, 1, 1, threads, 1, 1, 0, self.device.stream, ctypes.addressof(params), 0
 
     def restore(self) -> None:

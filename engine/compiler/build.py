@@ -37,7 +37,8 @@ class Built:
 
     `slots` are (offset, type, parameter, path in it) of each scalar and pointer. The block is the entry's parameter; it
     is passed by its address if `by_address`. `ptx` and `driver`, its version and the oldest CUDA version that
-    reads the file, are "" where it is no PTX.
+    reads the file, are "" where it is no PTX. `by_blocks`: a block of threads, of any size, runs what is one thread of
+    the launch (kernels with tiles).
     """
 
     kernel: str
@@ -49,6 +50,7 @@ class Built:
     slots: tuple[tuple[int, str, str, str], ...]
     ptx: str
     driver: str
+    by_blocks: bool = False
 
 
 def build(kernels: Any, target: str | Sequence[str] = "ptx", folder: Any = ".", *, ptx_version: str = "",
@@ -140,7 +142,7 @@ def _built(name: str, kernel: Kernel, target: Any, dense: bool, given: dict[str,
         return Built(name, "cpu", f"{name}.cpu.o", symbol_of(kernel.name), block, True, slots, "", ""), image
     version, driver = f"{target.version // 10}.{target.version % 10}", "{}.{}".format(*target.driver)
     row = Built(name, target.arch, f"{name}.{target.arch}.ptx", entry_name(kernel.name), block, block > PARAMETER_BYTES,
-                slots, version, driver)  # fmt: skip
+                slots, version, driver, stages.shared_out is not None)  # fmt: skip
     return row, image
 
 

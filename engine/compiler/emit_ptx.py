@@ -78,8 +78,8 @@ def block_bytes(fn: Function) -> int:
     return HEADER_BYTES + abi(fn).size
 
 
-def emit_ptx(fn: Function, symbol: str, options: GpuOptions) -> str:
-    """The LLVM module, as text, with the entry named `symbol`.
+def emit_ptx(fn: Function, symbol: str, options: GpuOptions, by_blocks: bool = False) -> str:
+    """The LLVM module, as text, with the entry named `symbol`. by_blocks: a block runs what else a thread does.
 
     Raises `CompileError` for a feature that GPUs lack: LLVM itself would end the process.
     """
@@ -89,7 +89,7 @@ def emit_ptx(fn: Function, symbol: str, options: GpuOptions) -> str:
         if options.grid_stride and needs_block(op):
             reason = "exclude each other: threads of a block would reach it different numbers of times"
             raise error_at(fn, op.loc, f"{needs_block(op)}() and grid_stride {reason}")
-    return Gpu(fn, options).module(symbol)
+    return Gpu(fn, options, by_blocks).module(symbol)
 
 
 def check_memory(fn: Function) -> None:
@@ -99,7 +99,7 @@ def check_memory(fn: Function) -> None:
     for op in fn.body.walk():
         if op.kind == "local":
             shared = bool(op.attrs.get("shared"))
-            total[shared] += padded(op)
+            total[shared] = max(total[shared], op.attrs.get("at", total[shared]) + padded(op))
             most, kind, owner = limits[shared]
             if total[shared] > most:
                 raise error_at(fn, op.loc, f"the {kind} arrays of '{fn.name}' take more than the {most} bytes "
@@ -135,15 +135,16 @@ class Gpu(Thread):
     order = 'syncscope("device") monotonic'
     fault_function = faults.NOTE_FAULT.replace("noinline cold", "alwaysinline")
 
-    def __init__(self, fn: Function, options: GpuOptions):
+    def __init__(self, fn: Function, options: GpuOptions, by_blocks: bool = False):
         super().__init__(fn)
-        self.options = options
+        self.options, self.by_blocks = options, by_blocks
         self.shared: list[str] = []
+        self.packing = ""  # what arrays with a place in the block's memory lie in
         self.unchanged = set(unchanged_pointers(fn))
         self.constant = self.node("!{}")
         self.debug = LineInfo(self) if options.lineinfo else None
         used = {op.kind for op in fn.body.walk()}
-        self.together = any(map(needs_block, fn.body.walk()))  # then blocks are those of the hardware
+        self.together = by_blocks or any(map(needs_block, fn.body.walk()))  # then blocks are those of the hardware
         self.by_warps = bool(used & {"shuffle", "vote"}) or any(
             op.kind == "barrier" and op.attrs["scope"] == "warp" for op in fn.body.walk()
         )
@@ -185,9 +186,12 @@ class Gpu(Thread):
         self.entry.append(f"  {count} = load ptr addrspace(1), ptr {count}.at, align 8")
         self.launch_registers()
         self.declarations["llvm.smin.i64"] = "declare i64 @llvm.smin.i64(i64, i64)"
-        head = [
+        start = [
             "  %first = mul nuw nsw i64 %ctaid, %ntid",
             "  %start = add nuw nsw i64 %first, %tid",
+        ]
+        head = [
+            *(["  %start = add nuw nsw i64 %ctaid, 0"] if self.by_blocks else start),
             f"  %fixed = icmp eq ptr addrspace(1) {count}, null",
             "  br i1 %fixed, label %sized, label %counted",
             "counted:",
@@ -254,6 +258,7 @@ class Gpu(Thread):
             super().block_values()
             return
         self.block_names("%tid.32", "%ctaid.32")
+        self.places["block_dim"] = "%ntid.32"
         if self.by_warps:
             self.places["warp_lanes"] = self.intrinsic("llvm.ctpop.i32", "i32", "i32 %members")
 
@@ -299,12 +304,7 @@ class Gpu(Thread):
         assert isinstance(t, LocalArray) and isinstance(t.dtype, Scalar)
         words = padded(op) // 16
         if op.attrs.get("shared"):
-            shared = f"@shared{len(self.shared)}"
-            self.shared.append(shared)
-            self.declarations[shared] = (
-                f"{shared} = internal unnamed_addr addrspace(3) global [{words} x <4 x i32>] undef, align 16"
-            )
-            self.names[op] = f"addrspacecast (ptr addrspace(3) {shared} to ptr)"
+            self.names[op] = self.packed(op) if "at" in op.attrs else self.block_array(words)
             return
         name = self.names[op] = self.new_name()
         self.entry.append(f"  {name} = alloca [{words} x <4 x i32>], align 16")
@@ -321,6 +321,22 @@ class Gpu(Thread):
         self.lines.append(f"  store i32 {following}, ptr {memory}")
         self.branch(self.value(f"icmp ult i32 {following}, {words}"), again, done)
         self.start(done)
+
+    def block_array(self, words: int) -> str:
+        """Memory of the block, so many times 16 bytes of it, as a pointer of any space."""
+        name = f"@shared{len(self.shared)}"
+        self.shared.append(name)
+        self.declarations[name] = (
+            f"{name} = internal unnamed_addr addrspace(3) global [{words} x <4 x i32>] undef, align 16"
+        )
+        return f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+
+    def packed(self, op: Op) -> str:
+        """An array that shares the memory of the block with others."""
+        if not self.packing:
+            arrays = [x for x in self.fn.body.walk() if x.kind == "local" and "at" in x.attrs]
+            self.packing = self.block_array(max(x.attrs["at"] + padded(x) for x in arrays) // 16)
+        return f"getelementptr (i8, ptr {self.packing}, i64 {op.attrs['at']})"
 
     def note_fault(self, op: Op, thread: str, values: list[str]) -> None:
         """As on the CPU, where the launch has a record. The lock is no trap for the threads of a warp since sm_70."""

@@ -164,7 +164,8 @@ STRUCTURAL: dict[str, str] = {
     "const": "attrs value: a Python number; scalar",
     "param": "attrs index, name: a function parameter (HIR); attrs index, path: one leaf of it (MIR)",
     "tid": "attrs axis, ndim: this thread's index along an axis, int32",
-    "block_value": "attrs name, one of BLOCK_VALUES: where this thread stands, int32. MIR: the size of its block",
+    "block_value": "attrs name, one of BLOCK_VALUES: where this thread stands, int32. MIR: the size of its block (of "
+                   "block_dim itself, which is what the hardware says: anything)",
     "barrier": "attrs scope: block or warp; of a warp: at most one uint32, its members. Waits for the other threads",
     "shuffle": "value, int32; attrs mode: the value of another thread of the warp (idx: of that lane; down, up: of the "
                "lane so many further; xor: of the lane with these bits changed), the own where there is no such thread",
@@ -182,7 +183,8 @@ STRUCTURAL: dict[str, str] = {
     "get": "slot: its value",
     "set": "slot, value",
     "local": "a LocalArray, zeroed when the op is reached; attrs shared: one for the block, not zeroed; unset: "
-             "not zeroed, what reads it has written it; MIR: tile: holds the elements of one",
+             "not zeroed, what reads it has written it; MIR: tile: holds the elements of one; at: its first byte in "
+             "the memory of the block",
     "local_part": "tile, int32: a view of it that begins so many elements further on; the type says how",
     "local_load": "local array, flat index: an element",
     "local_store": "local array, flat index, value",
@@ -199,7 +201,8 @@ STRUCTURAL: dict[str, str] = {
     "shape": "array; attrs dim: its extent, int32",
     "call": "attrs callee: an ir.Function; operands are its arguments",
     "if": "condition; regions then, else",
-    "for": "start, stop, step; region body, whose first op is `index`; attrs exit: a truth slot that ends the loop",
+    "for": "start, stop, step; region body, whose first op is `index`; attrs exit: a truth slot that ends the loop; "
+           "each: rounds do not depend on each other, the loop stands in so many of such loops (see `cooperate_nests`)",
     "index": "the current value of the loop variable; first op of a for body",
     "while": "regions condition (ends with `condition`), body; attrs exit as in for",
     "condition": "truth value: last op of a while's condition region",

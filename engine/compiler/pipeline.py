@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.compiler.cache import KernelCache, digest
+from engine.compiler.cooperate import cooperate
 from engine.compiler.emit_amd import emit_amd
 from engine.compiler.emit_blocks import emit_blocks, works_in_blocks
 from engine.compiler.emit_lanes import emit_lanes
@@ -37,7 +38,7 @@ from engine.compiler.shape import Decision, choose
 from engine.compiler.simplify import simplify
 from engine.compiler.target_amd import AmdTarget
 from engine.compiler.target_host import HostTarget, host_target
-from engine.compiler.target_ptx import PtxTarget, ptx_target
+from engine.compiler.target_ptx import STATIC_SHARED, PtxTarget, ptx_target
 from engine.compiler.types import SCALARS, LocalArray, pointer
 from engine.compiler.verify import verify
 from engine.config import config
@@ -167,6 +168,7 @@ class Compiled:
     times: dict[str, float] = field(default_factory=dict)  # seconds by stage; after a hit only "key" and "link"
     from_cache: bool = False
     checks: bool = False  # whether it has checks, and needs a fault record
+    by_blocks: bool = False  # a block of a GPU runs what is one thread of the launch (see `cooperate`)
 
     @property
     def sites(self) -> list[Op]:
@@ -213,13 +215,14 @@ class Stages(Mapping[str, Any]):
     def llvm(self, target: Target) -> str:
         """The LLVM text for a target."""
         if isinstance(target, PtxTarget):
-            return emit_ptx(self.plain, entry_name(self._name), self._options.gpu)
+            made = self.shared_out
+            return emit_ptx(made or self.plain, entry_name(self._name), self._options.gpu, made is not None)
         if isinstance(target, AmdTarget):
             return emit_amd(self.plain, entry_name(self._name), self._options.gpu, target.architecture)
         if self.decision.shape == "lanes":
             return emit_lanes(self.plain, symbol_of(self._name), self.decision.width, target.gathers)
-        made = emit_blocks if works_in_blocks(self.plain) else emit
-        return made(self.plain, symbol_of(self._name))
+        in_form = emit_blocks if works_in_blocks(self.plain) else emit
+        return in_form(self.plain, symbol_of(self._name))
 
     @functools.cached_property
     def mir(self) -> Function:
@@ -230,6 +233,14 @@ class Stages(Mapping[str, Any]):
     def plain(self) -> Function:
         """The MIR to emit: functions with gradients of their own stand in it as any other."""
         return without_customs(self.mir)
+
+    @functools.cached_property
+    def shared_out(self) -> Function | None:
+        """The MIR in which a block of threads does what one does in `plain`: of kernels whose tiles fit there."""
+        made = None if self._options.gpu.grid_stride else cooperate(self.plain, STATIC_SHARED)
+        if made is not None:
+            verify(made, "mir")
+        return made
 
     @functools.cached_property
     def decision(self) -> Decision:
@@ -286,7 +297,8 @@ def compiler_version() -> str:
     folder = Path(__file__).parent
     names = ("types", "ops", "ir", "guard", "faults", "normalize", "inline", "scalarize", "simplify", "simplify_rules",
              "contract", "emit_ops", "emit_thread", "uniform", "shape", "emit_lanes", "emit_lanes_memory",
-             "emit_lanes_control", "emit_blocks", "target_host", "emit_ptx", "target_ptx", "pipeline")  # fmt: skip
+             "emit_lanes_control", "emit_blocks", "cooperate", "cooperate_nests", "cooperate_memory", "target_host",
+             "emit_ptx", "target_ptx", "pipeline")  # fmt: skip
     return digest(*[(folder / f"{name}.py").read_bytes() for name in names])
 
 
@@ -369,7 +381,8 @@ def _from_cache(
     header, image = entry
     stages = Stages(hir, name, target, options)
     layout = _abi_from_json(header["slots"])
-    made = Compiled(name, key, header["symbol"], b"", 0, layout, stages, header["shape"], times, True, header["checks"])
+    made = Compiled(name, key, header["symbol"], b"", 0, layout, stages, header["shape"], times, True, header["checks"],
+                    header["by_blocks"])  # fmt: skip
     return _loaded(made, image, target)
 
 
@@ -396,10 +409,12 @@ def _link(
     image = target.emit(text, options.opt_level, stages.decision.vectors)
     times["llvm"] = time.perf_counter() - clock
     layout, checks = abi(mir), bool(sites(mir))
+    by_blocks = isinstance(target, PtxTarget) and stages.shared_out is not None
     if keep:
-        header = {"symbol": symbol, "slots": _abi_to_json(layout), "shape": shape, "checks": checks}
+        header = {"symbol": symbol, "slots": _abi_to_json(layout), "shape": shape, "checks": checks,
+                  "by_blocks": by_blocks}  # fmt: skip
         KernelCache().put(key, header, image)
-    made = Compiled(mir.name, key, symbol, b"", 0, layout, stages, shape, times, checks=checks)
+    made = Compiled(mir.name, key, symbol, b"", 0, layout, stages, shape, times, checks=checks, by_blocks=by_blocks)
     return _loaded(made, image, target)
 
 

@@ -10,6 +10,7 @@ receives only the planes that it touches. Making and taking apart vectors, struc
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ from engine.compiler.types import (
     leaves,
     memory_layout,
     pointer,
+    uint32,
     uint64,
     void,
 )
@@ -166,30 +168,43 @@ class _Scalarizer:
     def constant(self, op: Op) -> Leaves:
         return [self.const(op.type, op.attrs["value"])]  # type: ignore[arg-type]
 
+    # threads that work together; where there are tiles, each thread is a block of its own
+
     def block_value(self, op: Op) -> Leaves:
-        """The size of the block is a parameter, which the launch gives, and 1 where there are tiles."""
-        threads = self.const(int32, 1) if self.has_tiles() else self.block_dim()
-        return [threads if op.attrs["name"] == "block_dim" else self.emit("block_value", int32, (threads,), op.attrs)]
+        """The size of the block is a parameter, which the launch gives."""
+        name = op.attrs["name"]
+        if self.has_tiles and name != "block_id":
+            return [self.const(int32, int(name in ("block_dim", "warp_lanes")))]
+        threads = self.const(int32, 1) if self.has_tiles else self.block_dim()
+        return [threads if name == "block_dim" else self.emit("block_value", int32, (threads,), op.attrs)]
 
     def block_dim(self) -> Op:
         return self.param(LAUNCH, ("block_dim",), int32, "block_dim")
 
+    @functools.cached_property
     def has_tiles(self) -> bool:
-        """Whether the kernel works on tiles: each of its threads is a block of its own."""
+        """Whether the kernel works on tiles."""
         return any(op.kind == "local" and isinstance(op.type, Tile | TileStack) for op in self.fn.body.walk())
 
     def barrier(self, op: Op) -> None:
+        if self.has_tiles:
+            return
         self.block_dim()  # which a CPU, that makes blocks by itself, has to know
         self.emit("barrier", void, tuple([self.one(v) for v in op.operands]), op.attrs)
 
     def shuffle(self, op: Op) -> Leaves:
+        if self.has_tiles:
+            return self.values[op.operands[0]]
         self.block_dim()
         lane = self.one(op.operands[1])
         return [self.emit("shuffle", v.type, (v, lane), op.attrs) for v in self.values[op.operands[0]]]
 
     def vote(self, op: Op) -> Leaves:
+        said = self.one(op.operands[0])
+        if self.has_tiles:
+            return [said if op.attrs["mode"] != "ballot" else self.emit("cast", uint32, (said,))]
         self.block_dim()
-        return [self.emit("vote", op.type, (self.one(op.operands[0]),), op.attrs)]
+        return [self.emit("vote", op.type, (said,), op.attrs)]
 
     def thread_index(self, op: Op) -> Leaves:
         return [self.emit("tid", op.type, (), op.attrs)]
@@ -305,9 +320,12 @@ class _Scalarizer:
     def local(self, op: Op) -> Leaves:
         t = op.type
         assert isinstance(t, LocalArray)
-        if op.attrs.get("shared"):
-            self.block_dim()
         attrs = {**op.attrs, "tile": True} if isinstance(t, Tile | TileStack) else op.attrs
+        if op.attrs.get("shared"):
+            if self.has_tiles:
+                attrs = {"unset": True}
+            else:
+                self.block_dim()
         held = [uint64 if s == pointer else s for _, s in self.leaves(t.dtype)]  # of arrays in structs: their addresses
         return [self.emit("local", LocalArray(s, (t.size,)), (), dict(attrs)) for s in held]
 

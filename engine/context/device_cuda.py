@@ -98,16 +98,16 @@ class CudaProgram:
     cost = 0.0  # is not measured: the device spreads the threads itself
 
     def __init__(self, device: CudaDevice, module: Any, symbol: str, by_pointer: bool, pointers: list[Pointer],
-                 has_blocks: bool = True):  # fmt: skip
+                 has_blocks: bool = True, by_blocks: bool = False):  # fmt: skip
         self.device, self.by_pointer, self.pointers = device, by_pointer, pointers
         self.name = symbol
         self.function = device.check("cuModuleGetFunction", module, symbol.encode())
         most = device.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         self.most_threads = device.check("cuFuncGetAttribute", most, self.function)
         # a kernel that does not ask for its block gets one of the size that keeps the device busiest, at most
-        self.best_threads = MAX_BLOCK if has_blocks else int(
+        self.best_threads = MAX_BLOCK if has_blocks or by_blocks else int(
             device.check("cuOccupancyMaxPotentialBlockSize", self.function, None, 0, 0)[1])  # fmt: skip
-        self.has_blocks = has_blocks
+        self.has_blocks, self.by_blocks = has_blocks, by_blocks  # by blocks: one for each thread of the launch
         self.module = module
 
     def _arrays(self, block: bytes) -> list[tuple[int, str, int]]:
@@ -130,7 +130,7 @@ class CudaProgram:
         if threads > self.most_threads:
             most = f"at most {self.most_threads} threads for this kernel"
             raise LaunchError(self.name, "block_dim", most, str(threads))
-        blocks = -(-size // threads)
+        blocks = size if self.by_blocks else -(-size // threads)
         with timer.range(self.name):
             self.device.launch(self.function, (blocks, 1, 1), (threads, 1, 1), 0, ctypes.addressof(pointers))
         if self.by_pointer:
@@ -326,12 +326,13 @@ class CudaDevice:
         if kernel.edited_ptx:
             self._check_edited(kernel, compiled.symbol, 8 if by_pointer else nbytes)
             edited = self.load_module(kernel.edited_ptx.encode())
-            program = CudaProgram(self, edited, compiled.symbol, by_pointer, pointers)
+            program = CudaProgram(self, edited, compiled.symbol, by_pointer, pointers, True, compiled.by_blocks)
             return compiled, self._checked(compiled, program)
         module = self._modules.get(compiled.key)
         if module is None:
             module = self._modules[compiled.key] = self.load_module(compiled.image)
-        program = CudaProgram(self, module, compiled.symbol, by_pointer, pointers, has_blocks)
+        program = CudaProgram(self, module, compiled.symbol, by_pointer, pointers, has_blocks,
+                              compiled.by_blocks)  # fmt: skip
         return compiled, self._checked(compiled, program)
 
     def _checked(self, compiled: Any, program: CudaProgram) -> Program:

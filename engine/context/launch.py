@@ -29,6 +29,10 @@ MAX_THREADS = 2**31 - 1
 MAX_BLOCK = 1024
 
 
+class Helpers(int):
+    """Threads of a block that share the work of one thread (`launch_tiled`); 1 for a kernel without work to share."""
+
+
 @dataclass(frozen=True)
 class Indirect:
     """A grid whose size is read on the device when it starts: element 0 of `count`, at most `capacity`."""
@@ -79,6 +83,10 @@ class Launcher:
         ]
         self.pack = make_packer(arg_types, exact, dense, self.compiled.abi.slots, device, self.program.entry,
                                 self.program.record)  # fmt: skip
+
+    def threads(self, block_dim: int) -> int:
+        """Threads of a block of the launch."""
+        return 1 if block_dim.__class__ is Helpers and not self.compiled.by_blocks else block_dim
 
 
 @overload
@@ -204,7 +212,7 @@ class Launch:
         if recording.captures and (capture := recording.current()) is not None:
             if self.adjoint:
                 raise CaptureError("Launch.launch", "backward passes are not captured")
-            capture.launch(self.kernel, self._dim, self._args, self._device_key)
+            capture.launch(self.kernel, self._dim, self._args, self._device_key, self._block_dim)
             return
         if self.adjoint:
             given = zip(self._args, self._adjoint_args, strict=True)
@@ -304,7 +312,8 @@ def pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any,
     launcher = kernel.launchers.get(key)
     if launcher is not None and launcher.revision == config.revision:
         try:
-            return launcher, launcher.pack(grid.size, grid.count, *grid.extents, args, block_dim), args
+            threads = launcher.threads(block_dim)
+            return launcher, launcher.pack(grid.size, grid.count, *grid.extents, args, threads), args
         except REFUSALS:
             pass
     device = get_device(key)
@@ -314,7 +323,8 @@ def pack_any(kernel: Any, grid: Grid, args: list[Any], key: Any,
     launcher = find_launcher(kernel, tuple(kinds), understood, device)
     kernel.launchers[key] = launcher
     try:
-        return launcher, launcher.pack(grid.size, grid.count, *grid.extents, understood, block_dim), understood
+        threads = launcher.threads(block_dim)
+        return launcher, launcher.pack(grid.size, grid.count, *grid.extents, understood, threads), understood
     except REFUSALS as error:
         raise LaunchError(kernel.name, "inputs", "arguments that fit their parameters", str(error)) from error
 
@@ -343,14 +353,13 @@ def launch_tiled(kernel: Any, dim: Any, inputs: Sequence[Any] = (), *args: Any, 
     """Run `kernel` with one block of threads for each point of a grid, so that each block works on tiles of its own.
 
     dim: number of blocks, or a tuple of 1 to 3 extents. `tid()` gives the indices of the block and then that of the
-    thread in its block. A block is one thread, whatever `block_dim` says; `block_dim()` then is 1. All other arguments
-    and the errors are those of `launch`.
+    thread in its block, which is 0: to the kernel a block is one thread, and `block_dim()` is 1. On a GPU `block_dim`
+    threads share its work. All other arguments and the errors are those of `launch`.
     """
     extents = (dim,) if isinstance(dim, int) else tuple(dim) if isinstance(dim, tuple | list) else None
     if extents is None or not 1 <= len(extents) <= 3:
         raise LaunchError(kernel.name, "dim", "the number of blocks, or 1 to 3 extents", repr(dim))
-    _check_block(kernel.name, block_dim)
-    return launch(kernel, (*extents, 1), inputs, *args, block_dim=1, **options)
+    return launch(kernel, (*extents, 1), inputs, *args, block_dim=Helpers(block_dim), **options)
 
 
 def _check_block(kernel: str, block_dim: Any) -> None:

@@ -82,6 +82,7 @@ class Lowering:
         self.bound: dict[str, Binding] = {}
         self.slots: dict[str, Op] = {}
         self.slot_count = 0  # slots stand at the start of the body, in order of first use
+        self.each_depth = 0  # independent loops around
         self.terminated = False  # the current path has returned, or left its loop
         self.loops: list[Op | None] = []  # of the loops around: the slot that a break clears, for `else`
         self.places: list[dict[str, Any]] = []  # of the calls being lowered: where references point to

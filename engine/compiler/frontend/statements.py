@@ -338,12 +338,17 @@ def loop_over(ctx: Lowering, node: ast.For, bounds: tuple[Value, Value, Value]) 
             given = repr(dtype) if bound.type == dtype else f"{dtype!r} and {bound.type!r}"
             raise ctx.error(node.iter, f"range() takes integers of one type, not {given}", "convert it: int32(…)")
     body = Region()
+    called = node.iter.func if isinstance(node.iter, ast.Call) else None
+    independent = isinstance(called, ast.Name) and is_each(ctx.read(called.id, called))
+    attrs = {"each": ctx.each_depth} if independent else {}
+    ctx.each_depth += independent
     with ctx.inside(body):
         index = ctx.emit("index", dtype, node=node.target)
         ctx.bind(node.target.id, index, node.target)
         ctx.block(node.body)
         after = ctx.bound
-    ctx.emit("for", types.void, start, stop, step, node=node, regions=(body,))
+    ctx.each_depth -= independent
+    ctx.emit("for", types.void, start, stop, step, node=node, regions=(body,), **attrs)
     keep_after_loop(ctx, after)
 
 
@@ -352,11 +357,18 @@ def keep_after_loop(ctx: Lowering, after: dict[str, Binding]) -> None:
     ctx.bound = {n: b for n, b in ctx.bound.items() if b.is_slot or after.get(n, b) is b or n not in after}
 
 
+def is_each(v: Value) -> bool:
+    """Whether it is what the library calls `each`: a range whose rounds do not depend on each other."""
+    return isinstance(v, Static) and getattr(v.value, "intrinsic", None) == "each"
+
+
 def range_bounds(ctx: Lowering, node: ast.expr) -> tuple[Value, Value, Value] | None:
     """start, stop, step of a `range(…)` call, or of one inside `reversed`; None for anything else."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         return None
     function = ctx.read(node.func.id, node.func)
+    if is_each(function):
+        function = Static(range)
     if isinstance(function, Static) and function.value is reversed and len(node.args) == 1:
         inner = range_bounds(ctx, node.args[0])
         return None if inner is None else reversed_bounds(ctx, inner, node)

@@ -1,7 +1,7 @@
 """Tiles in a lowering: their memory, their names, views of them, and the loops over their elements.
 
-A tile belongs to a block of threads. `each` is the one place that says which thread of the block does which element: on
-the CPU, where a block is one thread, it is a plain loop, which LLVM turns into vector code.
+A tile belongs to a block of threads. `loops` says that the elements do not depend on each other: on a GPU the threads
+of the block share them (`cooperate`), on the CPU it is a plain loop, which LLVM turns into vector code.
 """
 
 from __future__ import annotations
@@ -113,32 +113,43 @@ def apart(ctx: Lowering, items: list[Value], node: ast.AST) -> list[Value]:
 
 
 def loops(ctx: Lowering, extents: Sequence[int], node: ast.AST, body: Callable[[list[Op]], None],
-          outer: Sequence[Op] = ()) -> None:  # fmt: skip
-    """Nested loops, the last index fastest; `body` is given the indices."""
+          independent: bool = True, outer: Sequence[Op] = ()) -> None:  # fmt: skip
+    """Nested loops, the last index fastest; `body` is given the indices.
+
+    Independent: none of the rounds reads or writes what another one writes.
+    """
     depth = len(outer)
     if depth == len(extents):
         body(list(outer))
         return
     if extents[depth] == 1:
-        loops(ctx, extents, node, body, [*outer, ctx.const(0, types.int32, node)])
+        loops(ctx, extents, node, body, independent, [*outer, ctx.const(0, types.int32, node)])
         return
     bounds = [ctx.const(n, types.int32, node) for n in (0, extents[depth], 1)]
     region = Region()
     with ctx.inside(region):
-        loops(ctx, extents, node, body, [*outer, ctx.emit("index", types.int32, node=node)])
-    ctx.emit("for", types.void, *bounds, node=node, regions=(region,))
+        loops(ctx, extents, node, body, independent, [*outer, ctx.emit("index", types.int32, node=node)])
+    attrs = {"each": sum(n > 1 for n in extents[:depth])} if independent else {}
+    ctx.emit("for", types.void, *bounds, node=node, regions=(region,), **attrs)
 
 
-def each(ctx: Lowering, shape: tuple[int, ...], tiles: Sequence[Op], node: ast.AST,
-         body: Callable[[At], None]) -> None:  # fmt: skip
+def each(ctx: Lowering, shape: tuple[int, ...], tiles: Sequence[Op], node: ast.AST, body: Callable[[At], None],
+         written: Op | None = None) -> None:  # fmt: skip
     """Runs `body` for every element of `shape`; `tiles` are those of that shape which it reads or writes.
 
-    Where all of them lie without gaps, one loop runs over the whole.
+    Where all of them lie without gaps, one loop runs over the whole. `written` is a tile among them that has its
+    elements changed: where several of them are one (`tile_broadcast`), one round follows the other.
     """
+    independent = written is None or not repeats(tile_type(written))
     if all(tile_type(tile).is_dense for tile in tiles):
-        loops(ctx, (math.prod(shape),), node, lambda indices: body(lambda t: indices[0]))
+        loops(ctx, (math.prod(shape),), node, lambda indices: body(lambda t: indices[0]), independent)
     else:
-        loops(ctx, shape, node, lambda indices: body(lambda t: flat_index(ctx, t, indices, node)))
+        loops(ctx, shape, node, lambda indices: body(lambda t: flat_index(ctx, t, indices, node)), independent)
+
+
+def repeats(t: types.Tile) -> bool:
+    """Whether several elements lie in one place."""
+    return any(n > 1 and step == 0 for n, step in zip(t.shape, t.strides, strict=True))
 
 
 def flat_index(ctx: Lowering, t: types.Tile, indices: Sequence[Op], node: ast.AST, wraps: bool = False) -> Op:
@@ -187,7 +198,11 @@ def assign(ctx: Lowering, target: Op, value: Op, node: ast.AST) -> None:
         raise ctx.error(node, f"{given!r} is assigned to {t!r}", f"convert it: tile_astype(…, dtype={t.dtype!r})")
     if may_overlap(target, value):
         value = copy(ctx, value, node)
-    each(ctx, t.shape, [target, value], node, lambda at: store(ctx, target, at, load(ctx, value, at, node), node))
+
+    def body(at: At) -> None:
+        store(ctx, target, at, load(ctx, value, at, node), node)
+
+    each(ctx, t.shape, [target, value], node, body, target)
 
 
 # --- views ----------------------------------------------------------------------------------------------------------

@@ -364,7 +364,7 @@ def tile_update(ctx: Lowering, name: str, tile: Op, value: Value, node: ast.AST)
             raise ctx.error(node, f"'{SYMBOLS[name]}=' makes {result.type!r} of elements of {t!r}")
         elements.store(ctx, tile, at, result, node)
 
-    elements.each(ctx, t.shape, tiles, node, body)
+    elements.each(ctx, t.shape, tiles, node, body, tile)
 
 
 HOOKS["tile operator"], HOOKS["tile unary"], HOOKS["tile update"] = tile_operator, tile_unary, tile_update

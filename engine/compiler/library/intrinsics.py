@@ -230,6 +230,12 @@ OWN = {
             "tile_element_atomic_add",
             "tile_element_atomic_add(a, i, value): atomic_add, of structs field by field.",
         ),
+        Intrinsic(
+            "each",
+            "for i in each(stop), each(start, stop): a range whose rounds do not depend on each other, so that the "
+            "threads of a block share them. Of an `each` within another, round j reads nothing but what round j of the "
+            "others within the same one wrote: a thread does all that belongs to its pair of indices.",
+        ),
         Intrinsic("tile_element_dot", "tile_element_dot(a, b): the sum of the products of two elements' components."),
         Intrinsic(
             "tile_element_sum",
@@ -239,6 +245,7 @@ OWN = {
 }
 
 tile_element_atomic_add, tile_element_dot = OWN["tile_element_atomic_add"], OWN["tile_element_dot"]
+each = OWN["each"]
 tile_element_sum, tile_first_of_lines = OWN["tile_element_sum"], OWN["tile_first_of_lines"]
 tile_lines = OWN["tile_lines"]
 tile_empty, tile_map, tile_reshape = TILES["tile_empty"], TILES["tile_map"], TILES["tile_reshape"]

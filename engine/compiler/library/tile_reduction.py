@@ -6,6 +6,7 @@ number of elements alone, and every step is a loop without dependences.
 """
 
 from engine.compiler.library.intrinsics import (
+    each,
     tile_element_dot,
     tile_element_sum,
     tile_empty,
@@ -25,9 +26,9 @@ def fold(op, b):
     n = int32(b.shape[1])
     while n > 1:
         half = (n + 1) // 2
-        for outer in range(int32(b.shape[0])):
-            for i in range(n - half):
-                for inner in range(int32(b.shape[2])):
+        for outer in each(int32(b.shape[0])):
+            for i in each(n - half):
+                for inner in each(int32(b.shape[2])):
                     b[outer, i, inner] = op(b[outer, i, inner], b[outer, i + half, inner])
         n = half
 
@@ -76,12 +77,12 @@ def position_of_best(better, a):
     """The position of the element that no other is better than, the first where there are several."""
     best = tile_lines(a, None)
     at = tile_empty(shape=(a.size,), dtype=int32)
-    for i in range(int32(a.size)):
+    for i in each(int32(a.size)):
         at[i] = i
     n = int32(a.size)
     while n > 1:
         half = (n + 1) // 2
-        for i in range(n - half):
+        for i in each(n - half):
             x, y = best[0, i, 0], best[0, i + half, 0]
             if better(y, x) or (at[i + half] < at[i] and not better(x, y)):
                 best[0, i, 0] = y
@@ -109,9 +110,9 @@ def scan(op, a):
     before = tile_empty(shape=(1, a.size, 1), dtype=a.dtype)
     reach = int32(1)
     while reach < a.size:
-        for i in range(int32(a.size)):
+        for i in each(int32(a.size)):
             before[0, i, 0] = sums[0, i, 0]
-        for i in range(reach, int32(a.size)):
+        for i in each(reach, int32(a.size)):
             sums[0, i, 0] = op(before[0, i - reach, 0], before[0, i, 0])
         reach = reach * 2
     return tile_reshape(sums, a.shape)
@@ -128,7 +129,7 @@ def tile_scan_exclusive(a):
     """At each position the sum of the elements before it."""
     sums = tile_lines(scan(tile_element_sum, a), None)
     result = tile_empty(shape=(1, a.size, 1), dtype=a.dtype)
-    for i in range(1, int32(a.size)):
+    for i in each(1, int32(a.size)):
         result[0, i, 0] = sums[0, i - 1, 0]
     return tile_reshape(result, a.shape)
 

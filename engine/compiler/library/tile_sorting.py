@@ -4,7 +4,7 @@ A pass joins runs of length w in pairs: the place of an element is its position 
 of the other run that come before it, found by bisection. Elements do not depend on each other within a pass.
 """
 
-from engine.compiler.library.intrinsics import tile_empty
+from engine.compiler.library.intrinsics import each, tile_empty
 from engine.compiler.library.primitives import minimum
 from engine.compiler.library.registry import library_function
 from engine.compiler.types import int32
@@ -37,11 +37,11 @@ def order_of(keys):
     n = int32(keys.shape[0])
     order = tile_empty(shape=keys.shape, dtype=int32)
     merged = tile_empty(shape=keys.shape, dtype=int32)
-    for i in range(n):
+    for i in each(n):
         order[i] = i
     width = int32(1)
     while width < n:
-        for i in range(n):
+        for i in each(n):
             run = i // width
             is_left = run % 2 == 0
             start = (run // 2) * 2 * width
@@ -51,7 +51,7 @@ def order_of(keys):
                 first, last = start, middle
             other = count_before(keys, order, keys[order[i]], first, last, is_left)
             merged[start + (i - run * width) + other] = order[i]
-        for i in range(n):
+        for i in each(n):
             order[i] = merged[i]
         width = width * 2
     return order
@@ -61,6 +61,6 @@ def order_of(keys):
 def picked(values, order):
     """The values in that order."""
     result = tile_empty(shape=values.shape, dtype=values.dtype)
-    for i in range(int32(values.shape[0])):
+    for i in each(int32(values.shape[0])):
         result[i] = values[order[i]]
     return result

@@ -1,5 +1,6 @@
 """Fourier transforms of tiles: mixed radix after Stockham, no reordering; lengths are best products of small primes."""
 
+from engine.compiler.library.intrinsics import each
 from engine.compiler.library.registry import library_function, name_of
 from engine.compiler.types import int32
 
@@ -10,7 +11,7 @@ cos, sin = name_of("cos"), name_of("sin")
 def fill_roots(roots, dtype, sign):
     """The roots of unity exp(sign 2 pi i k / n)."""
     n = int32(roots.shape[0])
-    for i in range(n):
+    for i in each(n):
         angle = dtype(sign * 6.283185307179586) * (dtype(i) / dtype(n))
         roots[i] = roots.dtype(cos(angle), sin(angle))
 
@@ -26,10 +27,10 @@ def butterflies(lines, scratch, roots, p, before):
     s = int32(before)
     m = n // (p * s)
     for line in range(int32(lines.shape[0])):
-        for j in range(m):
-            for r in range(int32(p)):
+        for j in each(m):
+            for r in each(int32(p)):
                 turn = roots[(j * r * s) % n]
-                for q in range(s):
+                for q in each(s):
                     total = lines[line, q + s * j]
                     for t in range(1, int32(p)):
                         x = lines[line, q + s * (j + m * t)]
@@ -38,5 +39,5 @@ def butterflies(lines, scratch, roots, p, before):
                     scratch[q + s * (p * j + r)] = roots.dtype(
                         total[0] * turn[0] - total[1] * turn[1], total[0] * turn[1] + total[1] * turn[0]
                     )
-        for i in range(n):
+        for i in each(n):
             lines[line, i] = scratch[i]
