@@ -73,6 +73,7 @@ def meshes() -> None:
     mesh.closest(at)
     mesh.contains(at)
     mesh.refit()
+    Mesh(points, faces, bvh_constructor="lbvh")
     lower = array(at, dtype=k.vec3)
     boxes = Bvh(lower, array(at + 0.5, dtype=k.vec3))
     boxes.refit()

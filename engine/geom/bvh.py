@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 
 from engine.compiler import lang as k
-from engine.compiler.values import vector
 from engine.context import array, empty, launch
 from engine.context.device import get_device
 from engine.errors import ArgumentError
-from engine.geom.bvh_build import EMPTY, LEAF, WIDTH, Topology, build
+from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_WORDS, WIDTH, Topology, vec8
+from engine.geom.bvh_split import build
 
-vec8: Any = vector(length=8, dtype=k.float32)
-NODE_WORDS = 7 * WIDTH
-LEAF_WORDS = 10 * LEAF
 CONSTRUCTORS = ("sah", "median", "lbvh")
 
 
@@ -78,22 +75,23 @@ def in_group(tree: Tree, number: int, root: int) -> bool:
 
 
 @k.func
-def write_record(records: k.array(dtype=float), keep: k.array(dtype=int), i: int, lower: k.vec3, upper: k.vec3,
+def write_record(records: k.array(dtype=vec8), keep: k.array(dtype=int), i: int, lower: k.vec3, upper: k.vec3,
                  usable: bool):  # fmt: skip
     keep[i] = 1 if usable else 0
+    record = vec8()
     for c in range(3):
-        records[8 * i + c] = lower[c]
-        records[8 * i + c + 4] = -upper[c]
-    records[8 * i + 3] = k.bitcast(i, k.float32)
-    records[8 * i + 7] = 0.0
+        record[c] = lower[c]
+        record[c + 4] = -upper[c]
+    record[3] = k.bitcast(i, k.float32)
+    records[i] = record
 
 
-@k.requires(lambda tid, keep: tid < keep.shape[0])
+@k.requires(lambda tid, records, keep: tid < records.shape[0] and tid < keep.shape[0])
 @k.kernel
 def record_triangles(
     points: k.array(dtype=k.vec3),
     indices: k.array(dtype=int),
-    records: k.array(dtype=float),
+    records: k.array(dtype=vec8),
     keep: k.array(dtype=int),
 ):
     """Triangles whose corners are not finite are not kept."""
@@ -106,12 +104,13 @@ def record_triangles(
     write_record(records, keep, i, lower, upper, usable)
 
 
-@k.requires(lambda tid, lowers, uppers, keep: tid < lowers.shape[0] and tid < uppers.shape[0] and tid < keep.shape[0])
+@k.requires(lambda tid, lowers, uppers, records, keep: tid < lowers.shape[0] and tid < uppers.shape[0]
+    and tid < records.shape[0] and tid < keep.shape[0])  # fmt: skip
 @k.kernel
 def record_boxes(
     lowers: k.array(dtype=k.vec3),
     uppers: k.array(dtype=k.vec3),
-    records: k.array(dtype=float),
+    records: k.array(dtype=vec8),
     keep: k.array(dtype=int),
 ):
     """Boxes that are not finite, or inverted, are not kept."""
@@ -151,36 +150,36 @@ def write_rows(leaves: k.array(dtype=float), row: int, a: k.vec3, b: k.vec3, c: 
 
 
 @k.func
-def write_numbers(leaves: k.array(dtype=float), leaf: int, a: int, b: int, c: int, d: int):
+def members_of(leaves: k.array(dtype=float), leaf: int) -> k.vec4i:
+    """The numbers of a leaf's primitives."""
     rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=k.vec4i)
-    rows[LEAF_WORDS // LEAF * leaf + 9] = k.vec4i(a, b, c, d)
+    return rows[LEAF_WORDS // LEAF * leaf + 9]
 
 
 @k.kernel(shape="thread", enable_backward=False)
 def fill_triangles(
     points: k.array(dtype=k.vec3),
     indices: k.array(dtype=int),
-    members: k.array(dtype=int, ndim=2),
     leaves: k.array(dtype=float),
 ):
     leaf = k.tid()
-    a, b, c, d = members[leaf, 0], members[leaf, 1], members[leaf, 2], members[leaf, 3]
+    members = members_of(leaves, leaf)
+    a, b, c, d = members[0], members[1], members[2], members[3]
     for which in range(3):
         write_rows(leaves, LEAF_WORDS // LEAF * leaf + 3 * which, corner_or_none(points, indices, a, which),
                    corner_or_none(points, indices, b, which), corner_or_none(points, indices, c, which),
                    corner_or_none(points, indices, d, which))  # fmt: skip
-    write_numbers(leaves, leaf, a, b, c, d)
 
 
 @k.kernel(shape="thread", enable_backward=False)
 def fill_boxes(
     lowers: k.array(dtype=k.vec3),
     uppers: k.array(dtype=k.vec3),
-    members: k.array(dtype=int, ndim=2),
     leaves: k.array(dtype=float),
 ):
     leaf = k.tid()
-    a, b, c, d = members[leaf, 0], members[leaf, 1], members[leaf, 2], members[leaf, 3]
+    members = members_of(leaves, leaf)
+    a, b, c, d = members[0], members[1], members[2], members[3]
     row = LEAF_WORDS // LEAF * leaf
     lower_a, lower_b = box_corner_or_none(lowers, a), box_corner_or_none(lowers, b)
     lower_c, lower_d = box_corner_or_none(lowers, c), box_corner_or_none(lowers, d)
@@ -188,18 +187,14 @@ def fill_boxes(
     write_rows(leaves, row + 3, box_corner_or_none(uppers, a), box_corner_or_none(uppers, b),
                box_corner_or_none(uppers, c), box_corner_or_none(uppers, d))  # fmt: skip
     write_rows(leaves, row + 6, lower_a, lower_b, lower_c, lower_d)
-    write_numbers(leaves, leaf, a, b, c, d)
 
 
-@k.requires(lambda children: 1 <= children.shape[1])
 @k.kernel
-def fit_nodes(
-    children: k.array(dtype=int, ndim=2), nodes: k.array(dtype=float), leaves: k.array(dtype=float), start: int
-):
+def fit_nodes(nodes: k.array(dtype=float), leaves: k.array(dtype=float), start: int):
     """The boxes of one level's children; numbers that are NaN do not count."""
     i = start + k.tid()
     for c in range(WIDTH):
-        child = children[i, c]
+        child = k.bitcast(nodes[NODE_WORDS * i + 6 * WIDTH + c], k.int32)
         for axis in range(3):
             lower = float(k.inf)
             upper = float(-k.inf)
@@ -217,7 +212,6 @@ def fit_nodes(
                         upper = k.select_max(x, upper)
             nodes[NODE_WORDS * i + WIDTH * axis + c] = lower
             nodes[NODE_WORDS * i + WIDTH * (axis + 3) + c] = upper
-        nodes[NODE_WORDS * i + 6 * WIDTH + c] = k.bitcast(child, k.float32)
 
 
 class Hierarchy:
@@ -232,21 +226,20 @@ class Hierarchy:
         self.groups: Any = None
         self.group_ids: Any = None
 
-    def rebuild(self, record, fill, sources, fields) -> None:
+    def rebuild(self, record, fill, sources, fields, constructor: str | None) -> None:
         """Builds anew. `record` and `fill` are kernels that read the arrays `sources`; `fields` go into the handle."""
         n, device = self.count, self.device
-        records = empty(8 * max(n, 1), dtype=float, device=device)
+        records = empty(max(n, 1), dtype=vec8, device=device)
         keep = empty(max(n, 1), dtype=int, device=device)
         if n > 0:
             launch(record, n, inputs=[*sources, records, keep], device=device)
         kept = keep.numpy()[:n] != 0
         self.skipped = n - int(kept.sum())
         if self.skipped:
-            usable = records.numpy()[: 8 * n].reshape(n, 8)[kept].reshape(-1)
-            records = array(np.append(usable, np.zeros(8, np.float32)), dtype=float, device=device)
-        self.topology = topology = build(records, n - self.skipped)
-        self.nodes = empty(NODE_WORDS * len(topology.children), dtype=float, device=device)
-        self.leaves = empty(LEAF_WORDS * len(topology.members), dtype=float, device=device)
+            usable = np.append(records.numpy()[:n][kept], np.zeros((1, 8), np.float32), axis=0)
+            records = array(usable, dtype=vec8, device=device)
+        self.topology = topology = build(records, n - self.skipped, constructor or "sah")
+        self.nodes, self.leaves = topology.nodes, topology.leaves
         self.fields = fields
         self.point_at()
         self.refit(fill, sources)
@@ -273,12 +266,10 @@ class Hierarchy:
 
     def refit(self, fill, sources) -> None:
         """New boxes for primitives that have moved; the topology stays."""
-        topology, device = self.topology, self.device
-        assert topology is not None
-        launch(fill, len(topology.members), inputs=[*sources, topology.members, self.leaves], device=device)
+        device = self.device
+        launch(fill, len(self.leaves) // LEAF_WORDS, inputs=[*sources, self.leaves], device=device)
         for first, end in self.levels_upward():
-            arguments = [topology.children, self.nodes, self.leaves, first]
-            launch(fit_nodes, end - first, inputs=arguments, device=device)
+            launch(fit_nodes, end - first, inputs=[self.nodes, self.leaves, first], device=device)
 
     def levels_upward(self) -> list[tuple[int, int]]:
         """(first node, end) of each level, the deepest first."""
@@ -289,10 +280,9 @@ class Hierarchy:
     @property
     def nbytes(self) -> int:
         """Bytes that the hierarchy takes, what a refit needs included."""
-        t = self.topology
-        assert t is not None
+        assert self.topology is not None
         slabs = 0 if self.slabs is None else self.slabs.size
-        return 4 * (self.nodes.size + self.leaves.size + slabs + t.children.size + t.parents.size + t.members.size)
+        return 4 * (self.nodes.size + self.leaves.size + slabs + self.topology.parents.size)
 
 
 def check_array(name: str, value: Any, dtype: Any, device: Any = None) -> None:
@@ -308,7 +298,7 @@ def check_array(name: str, value: Any, dtype: Any, device: Any = None) -> None:
 
 
 def check_constructor(constructor: str | None, leaf_size: int | None) -> None:
-    """The names that Warp's builders have. There is one builder here: the names only are checked."""
+    """The names of builders are Warp's. Raises ValueError for others, and for leaves of nothing."""
     if constructor is not None and constructor not in CONSTRUCTORS:
         raise ValueError(f"unknown constructor {constructor!r}: one of {', '.join(CONSTRUCTORS)}")
     if leaf_size is not None and leaf_size < 1:
@@ -320,8 +310,9 @@ class Bvh:
 
     lowers, uppers: arrays of vec3 (n,), which are kept: write to them and call `refit` (same topology) or `rebuild`.
     Boxes that are not finite or inverted are left out, `skipped` counts them. groups: array of int32 (n,), which is
-    copied: `bvh_get_group_root` makes queries find one group only. `constructor` and `leaf_size` are there
-    for scripts written for Warp; the builder is always the binned SAH builder. Raises ArgumentError for unfit arrays.
+    copied: `bvh_get_group_root` makes queries find one group only. constructor: "sah" (the default) or "lbvh", built in
+    less than half of the time; "median" is taken as "sah", and `leaf_size` is ignored. Raises ArgumentError for unfit
+    arrays.
     """
 
     def __init__(self, lowers, uppers, constructor: str | None = None, groups=None, leaf_size: int | None = None):
@@ -333,6 +324,7 @@ class Bvh:
         self.lowers, self.uppers, self.device = lowers, uppers, get_device(lowers.device)
         self._tree = Hierarchy(self.device, len(lowers))
         self._tree.take_groups(groups)
+        self._constructor = constructor
         self.rebuild()
 
     @property
@@ -346,9 +338,10 @@ class Bvh:
         return self._tree.skipped
 
     def rebuild(self, constructor: str | None = None) -> None:
-        """Build anew from the present boxes."""
+        """Build anew from the present boxes; `constructor`: another builder than before."""
         check_constructor(constructor, None)
-        self._tree.rebuild(record_boxes, fill_boxes, [self.lowers, self.uppers], {})
+        self._constructor = constructor or self._constructor
+        self._tree.rebuild(record_boxes, fill_boxes, [self.lowers, self.uppers], {}, self._constructor)
 
     def refit(self) -> None:
         """Boxes have moved."""

@@ -1,12 +1,14 @@
-"""Builds the topology of a wide bounding volume hierarchy: binned SAH, 8 children per node, leaves of up to 4.
+"""Makes a wide bounding volume hierarchy of a binary tree: 8 children per node, leaves of up to 4 primitives.
 
-    records ─► expand (breadth first, a few levels) ─► subtrees (one thread each) ─► number leaves and nodes ─► link
+Which nodes of the binary tree stay is chosen upward for the least surface area in all (Ylitie, Karras, Laine 2017,
+"Efficient incoherent ray traversal on GPUs through compressed wide BVHs"): C(n, k) is the least area of the nodes
+below n that are left where at most k nodes stand for n,
 
-A record is a primitive as 8 words (lower x y z, number, −upper x y z, 0), so that the union of boxes is one minimum;
-ranges of records are partitioned in place (Wald 2007, "On fast construction of SAH-based bounding volume hierarchies").
-A node is made by splitting ranges, largest area first, until there are 8. It is named by its first split position and a
-leaf by its first record: both are unique, so that no counters are shared and the result does not depend on the workers.
-Nodes end up level by level, which is what a refit wants. Boxes are not computed here: the first refit does it.
+    C(n, 1) = area(n) + D(n, 8)    C(n, k) = min(D(n, k), C(n, k − 1))    D(n, k) = min over i of C(l, i) + C(r, k − i)
+
+for its children l and r; leaves are free, since all of them stay. Then the tree is opened level by level from the root,
+which numbers its nodes level by level, as a refit wants them, and the leaves of a node in a row. Boxes are not kept:
+the first refit computes them.
 """
 
 from dataclasses import dataclass
@@ -18,25 +20,22 @@ from engine.compiler import lang as k
 from engine.compiler.values import vector
 from engine.context import array, empty, full, launch
 from engine.kernels.scan import Scan
-from engine.kernels.segments import compact
-from engine.kernels.sort import RadixSort
 
 vec8: Any = vector(length=8, dtype=k.float32)
 
 WIDTH = 8  # children of a node
 LEAF = 4  # primitives of a leaf
-MAX_PRIMITIVES = 1 << 26  # what the depth below is enough for, and what leaves room for 8 words of each in 31 bits
-SAH_DEPTH = 16  # levels that the surface area heuristic may use; below them ranges are halved
-MAX_DEPTH = 26  # levels of nodes: SAH_DEPTH, and what halving 2^26 primitives takes
+NODE_WORDS = 7 * WIDTH
+LEAF_WORDS = 10 * LEAF
+MAX_PRIMITIVES = 1 << 26  # what leaves room for 8 words of each in 31 bits
+MAX_DEPTH = 26  # levels of nodes: what halving 2^26 primitives may take
 STACK = 7 * MAX_DEPTH + 2  # entries that a traversal needs: it leaves at most 7 siblings behind on each level
-BINS = 16
-PARALLEL = 4096  # from this many primitives on, subtrees are built by several workers
-SPREAD = 16  # threads from one subtree to the next: a worker claims that many threads at a time
 EMPTY = -(2**31)  # in place of a child
+LEAST_AREA, MOST_AREA = 1.0e-30, 1.0e30  # that a node counts for: trees without area get few nodes, no sum overflows
 
 
 @k.func
-def half_area(box: vec8) -> float:
+def box_area(box: vec8) -> float:
     """Half the surface of a box (lower, ·, −upper, ·)."""
     x = -(box[4] + box[0])
     y = -(box[5] + box[1])
@@ -44,346 +43,204 @@ def half_area(box: vec8) -> float:
     return x * y + y * z + z * x
 
 
-@k.func
-def bin_of(words: k.array(dtype=float), i: int, axis: int, start: float, scale: float, bins: int) -> int:
-    """The bin of a record's centre along an axis."""
-    center = words[8 * i + axis] - words[8 * i + axis + 4]
-    return min(int((center - start) * scale), bins - 1)
+# --- costs, upward ----------------------------------------------------------------------------------------------------
+# A link is the number of a node of the binary tree, or ~(LEAF · first record + records − 1). Node n has links 2 n and
+# 2 n + 1; how many of k nodes go to its left side, 0 where k − 1 are as good, is in bits 4 k − 8 … of its choice.
 
 
 @k.func
-def count_bins(words: k.array(dtype=float), first: int, last: int, axis: int, start: float, scale: float, bins: int,
-               counts: k.fixedarray(shape=BINS, dtype=int),
-               boxes: k.fixedarray(shape=8 * BINS, dtype=float)):  # fmt: skip
-    """Primitives and box of each bin."""
-    for b in range(bins):
-        counts[b] = 0
-        for c in range(8):
-            boxes[8 * b + c] = k.inf
-    for i in range(first, last):
-        b = bin_of(words, i, axis, start, scale, bins)
-        counts[b] += 1
-        for c in range(8):
-            boxes[8 * b + c] = k.select_min(words[8 * i + c], boxes[8 * b + c])
-
-
-@k.func
-def best_split(bins: int, counts: k.fixedarray(shape=BINS, dtype=int),
-               boxes: k.fixedarray(shape=8 * BINS, dtype=float)) -> int:  # fmt: skip
-    """First bin of the right side of the cheapest split, 0 if there is none. A leaf of 4 costs as much as one of 1."""
-    right_cost = k.zeros(shape=BINS, dtype=float)
+def leaf_box(records: k.array(dtype=vec8), link: int) -> vec8:
     box = vec8(k.inf)
-    n = 0
-    for step in range(bins - 1):
-        b = bins - 1 - step
+    for i in range((~link & (LEAF - 1)) + 1):
+        row = records[(~link // LEAF) + i]
         for c in range(8):
-            box[c] = k.select_min(boxes[8 * b + c], box[c])
-        n += counts[b]
-        right_cost[b] = half_area(box) * float((n + 3) // 4) if n > 0 else k.inf
-    best = 0
-    best_cost = float(k.inf)
-    box = vec8(k.inf)
-    n = 0
-    for b in range(bins - 1):
-        for c in range(8):
-            box[c] = k.select_min(boxes[8 * b + c], box[c])
-        n += counts[b]
-        if n > 0:
-            cost = half_area(box) * float((n + 3) // 4) + right_cost[b + 1]
-            if cost < best_cost:
-                best_cost = cost
-                best = b + 1
-    return best
+            box[c] = k.select_min(row[c], box[c])
+    return box
 
 
 @k.func
-def partition(words: k.array(dtype=float), first: int, last: int, axis: int, start: float, scale: float, bins: int,
-              split: int) -> int:  # fmt: skip
-    """Moves the records of the bins below `split` to the front; returns where the others begin."""
-    i = first
-    j = last - 1
-    while i <= j:
-        if bin_of(words, i, axis, start, scale, bins) < split:
-            i += 1
-        else:
-            for c in range(8):
-                other = words[8 * j + c]
-                words[8 * j + c] = words[8 * i + c]
-                words[8 * i + c] = other
-            j -= 1
-    return i
+def weigh(one: vec8, of_one: vec8, other: vec8, of_other: vec8):
+    """Box, costs (of 1 … 8 nodes) and choice of a node, from boxes and costs of its left and its right child."""
+    box = vec8()
+    for c in range(8):
+        box[c] = k.select_min(one[c], other[c])
+    costs = vec8()
+    choice = 0
+    for n in range(1, WIDTH):
+        best = of_one[0] + of_other[n - 1]
+        left = 1
+        for i in range(1, n):
+            cost = of_one[i] + of_other[n - 1 - i]
+            if cost < best:
+                best = cost
+                left = i + 1
+        costs[n] = best
+        choice = choice | left << (4 * (n - 1))
+    area = box_area(box)
+    costs[0] = costs[WIDTH - 1] + (k.select_max(area, LEAST_AREA) if area < MOST_AREA else MOST_AREA)
+    for n in range(1, WIDTH - 1):
+        if costs[n - 1] < costs[n]:
+            costs[n] = costs[n - 1]
+            choice = choice & ~(15 << (4 * (n - 1)))
+    return box, costs, choice
+
+
+# --- opening, downward ------------------------------------------------------------------------------------------------
 
 
 @k.func
-def range_area(words: k.array(dtype=float), first: int, last: int) -> float:
-    box = vec8(k.inf)
-    for i in range(first, last):
-        for c in range(8):
-            box[c] = k.select_min(words[8 * i + c], box[c])
-    return half_area(box)
+def to_left(choices: k.array(dtype=int), link: int, places: int) -> int:
+    """How many of at most `places` nodes that stand for a link go to its left side; 0 if it is to be one."""
+    out = 0
+    if link >= 0:
+        choice = choices[link]
+        while places > 1 and out == 0:
+            out = (choice >> (4 * (places - 2))) & 15
+            places -= 1
+    return out
 
 
-@k.func
-def split_range(words: k.array(dtype=float), first: int, last: int, halve: bool) -> int:
-    """Splits the records first … last − 1 in place; returns the position of the split, between the two."""
-    middle = (first + last) // 2
-    if halve:
-        return middle
-    low = vec8(k.inf)  # of the doubled centres, and of their negatives
-    for i in range(first, last):
-        for c in range(3):
-            center = words[8 * i + c] - words[8 * i + c + 4]
-            low[c] = k.select_min(center, low[c])
-            low[c + 4] = k.select_min(-center, low[c + 4])
-    size = k.vec3(-low[4] - low[0], -low[5] - low[1], -low[6] - low[2])
-    axis = 0
-    start = low[0]
-    extent = size[0]
-    if size[1] > extent:
-        axis = 1
-        start = low[1]
-        extent = size[1]
-    if size[2] > extent:
-        axis = 2
-        start = low[2]
-        extent = size[2]
-    bins = BINS if last - first >= 32 else BINS // 2
-    scale = float(bins) / extent
-    if not (extent > 0.0 and scale < k.inf):
-        return middle
-    counts = k.zeros(shape=BINS, dtype=int)
-    boxes = k.zeros(shape=8 * BINS, dtype=float)
-    count_bins(words, first, last, axis, start, scale, bins, counts, boxes)
-    split = best_split(bins, counts, boxes)
-    if split == 0:
-        return middle
-    at = partition(words, first, last, axis, start, scale, bins, split)
-    return at if first < at and at < last else middle
-
-
-@k.func
-def expand(words: k.array(dtype=float), first: int, last: int, depth: int,
-           begin: k.fixedarray(shape=9, dtype=int)):  # fmt: skip
-    """Splits a range into up to 8, in order in begin[0] … begin[n]; returns (n, the name of the node)."""
-    area = k.zeros(shape=8, dtype=float)
-    begin[0] = first
-    begin[1] = last
-    n = 1
-    name = 0
-    halve = depth >= SAH_DEPTH
-    area[0] = k.inf
-    searching = last - first > LEAF
-    while searching:
-        widest = -1
-        most = -1.0
-        many = 0
-        for c in range(n):
-            count = begin[c + 1] - begin[c]
-            size = float(count) if halve else area[c]
-            if count > LEAF and (size > most or (size == most and count > many)):
-                widest = c
-                most = size
-                many = count
-        if widest >= 0:
-            at = split_range(words, begin[widest], begin[widest + 1], halve)
-            if n == 1:
-                name = at
-            for step in range(n - widest):
-                c = n - step
-                begin[c + 1] = begin[c]
-                area[c] = area[c - 1]
-            begin[widest + 1] = at
-            area[widest] = range_area(words, begin[widest], at)
-            area[widest + 1] = range_area(words, at, begin[widest + 2])
-            n += 1
-        searching = widest >= 0 and n < WIDTH
-    return n, name
-
-
-@k.kernel(shape="thread")
-def build_subtrees(
-    words: k.array(dtype=float),
-    tasks: k.array(dtype=int, ndim=2),
-    more: k.array(dtype=int, ndim=2),
-    links: k.array(dtype=int, ndim=2),
-    depths: k.array(dtype=int),
-    leaf_sizes: k.array(dtype=int),
-    root: k.array(dtype=int),
-    whole: int,
+@k.kernel(shape="thread", enable_backward=False)
+def open_nodes(
+    links: k.array(dtype=int),
+    choices: k.array(dtype=int),
+    roots: k.array(dtype=int),
+    start: int,
+    children: k.array(dtype=int, ndim=2),
+    nodes_below: k.array(dtype=int),
+    leaves_below: k.array(dtype=int),
 ):
-    """Task (first, last, place of the name) + depth: makes one node and its tasks (`more`), or the whole subtree."""
+    """The links of a level's children, from left to right, and how many of them are nodes, and leaves."""
     t = k.tid()
-    if t % SPREAD == 0:
-        task = t // SPREAD
-        stack = k.zeros(shape=3 * STACK, dtype=int)
-        level = k.zeros(shape=STACK, dtype=int)
-        stack[0] = tasks[task, 0]
-        stack[1] = tasks[task, 1]
-        stack[2] = tasks[task, 2]
-        level[0] = tasks[task, 3]
-        top = 1 if stack[1] > stack[0] else 0
-        while top > 0:
-            top -= 1
-            place = stack[3 * top + 2]
-            depth = level[top]
-            begin = k.zeros(shape=9, dtype=int)
-            n, name = expand(words, stack[3 * top], stack[3 * top + 1], depth, begin)
-            if place >= 0:
-                links[place // WIDTH, place % WIDTH] = name
-            else:
-                root[0] = name
-            depths[name] = depth
-            for c in range(n):
-                count = begin[c + 1] - begin[c]
-                if count <= LEAF:
-                    leaf_sizes[begin[c]] = count
-                    links[name, c] = ~begin[c]
-                elif whole == 1:
-                    stack[3 * top] = begin[c]
-                    stack[3 * top + 1] = begin[c + 1]
-                    stack[3 * top + 2] = WIDTH * name + c
-                    level[top] = depth + 1
-                    top += 1
-                else:
-                    more[WIDTH * task + c, 0] = begin[c]
-                    more[WIDTH * task + c, 1] = begin[c + 1]
-                    more[WIDTH * task + c, 2] = WIDTH * name + c
-                    more[WIDTH * task + c, 3] = depth + 1
-            top = top if whole == 1 else 0
+    link = k.zeros(shape=WIDTH, dtype=int)
+    places = k.zeros(shape=WIDTH, dtype=int)
+    root = roots[start + t]
+    go = (choices[root] >> (4 * (WIDTH - 2))) & 15
+    link[0], places[0] = links[2 * root], go
+    link[1], places[1] = links[2 * root + 1], WIDTH - go
+    n, c = 2, 0
+    inner = 0
+    while c < n:
+        go = to_left(choices, link[c], places[c])
+        if go == 0:
+            children[start + t, c] = link[c]
+            inner += 1 if link[c] >= 0 else 0
+            c += 1
+        else:
+            for step in range(n - 1 - c):
+                link[n - step], places[n - step] = link[n - 1 - step], places[n - 1 - step]
+            opened = link[c]
+            link[c + 1], places[c + 1] = links[2 * opened + 1], places[c] - go
+            link[c], places[c] = links[2 * opened], go
+            n += 1
+    for rest in range(n, WIDTH):
+        children[start + t, rest] = EMPTY
+    nodes_below[t] = inner
+    leaves_below[t] = n - inner
 
 
-@k.requires(lambda tid, depths, leaf_sizes, is_node, leaf_rank: tid < depths.shape[0] and tid < is_node.shape[0]
-    and tid < leaf_sizes.shape[0] and tid < leaf_rank.shape[0])  # fmt: skip
-@k.kernel
-def mark(depths: k.array(dtype=int), leaf_sizes: k.array(dtype=int), is_node: k.array(dtype=int),
-         leaf_rank: k.array(dtype=int)):  # fmt: skip
-    i = k.tid()
-    is_node[i] = 1 if depths[i] >= 0 else 0
-    leaf_rank[i] = 1 if leaf_sizes[i] > 0 else 0
-
-
-@k.requires(lambda tid, names, depths, keys: tid < names.shape[0] and 0 <= names[tid] and names[tid] < depths.shape[0]
-    and tid < keys.shape[0])  # fmt: skip
-@k.kernel
-def gather_depths(names: k.array(dtype=int), depths: k.array(dtype=int), keys: k.array(dtype=k.uint64)):
-    i = k.tid()
-    keys[i] = k.uint64(depths[names[i]])
-
-
-@k.requires(lambda tid, names, rank: tid < names.shape[0] and 0 <= names[tid] and names[tid] < rank.shape[0])
-@k.kernel
-def rank_nodes(names: k.array(dtype=int), rank: k.array(dtype=int)):
-    i = k.tid()
-    rank[names[i]] = i
-
-
-@k.requires(lambda tid, names, links, children: tid < names.shape[0] and 1 <= links.shape[1] and 0 <= names[tid]
-    and names[tid] < links.shape[0] and 1 <= children.shape[1] and tid < children.shape[0])  # fmt: skip
-@k.kernel
-def link_nodes(
-    names: k.array(dtype=int),
-    links: k.array(dtype=int, ndim=2),
-    rank: k.array(dtype=int),
-    leaf_rank: k.array(dtype=int),
-    leaf_sizes: k.array(dtype=int),
+@k.kernel(shape="thread", enable_backward=False)
+def number_children(
+    roots: k.array(dtype=int),
+    start: int,
+    first_node: int,
+    first_leaf: int,
+    node_place: k.array(dtype=int),
+    leaf_place: k.array(dtype=int),
     children: k.array(dtype=int, ndim=2),
     parents: k.array(dtype=int),
+    leaf_links: k.array(dtype=int),
 ):
-    """Children by number: a node's own, or ~(4 · leaf + primitives − 1)."""
+    """Numbers in place of the links of a level's children."""
+    t = k.tid()
+    node, leaf = first_node + node_place[t], first_leaf + leaf_place[t]
+    for c in range(WIDTH):
+        link = children[start + t, c]
+        if link >= 0:
+            children[start + t, c] = node
+            roots[node] = link
+            parents[node] = WIDTH * (start + t) + c
+            node += 1
+        elif link != EMPTY:
+            leaf_links[leaf] = link
+            children[start + t, c] = ~(LEAF * leaf + (~link & (LEAF - 1)))
+            leaf += 1
+
+
+@k.kernel(shape="thread", enable_backward=False)
+def place_children(children: k.array(dtype=int, ndim=2), nodes: k.array(dtype=float)):
     i = k.tid()
     for c in range(WIDTH):
-        link = links[names[i], c]
-        child = EMPTY
-        if link >= 0:
-            child = rank[link]
-            parents[child] = WIDTH * i + c
-        elif link != EMPTY:
-            child = ~(4 * leaf_rank[~link] + leaf_sizes[~link] - 1)
-        children[i, c] = child
+        nodes[NODE_WORDS * i + 6 * WIDTH + c] = k.bitcast(children[i, c], k.float32)
 
 
-@k.requires(lambda tid, leaf_sizes: tid < leaf_sizes.shape[0])
-@k.kernel
-def list_leaves(
-    words: k.array(dtype=float),
-    leaf_rank: k.array(dtype=int),
-    leaf_sizes: k.array(dtype=int),
-    members: k.array(dtype=int, ndim=2),
-):
-    """The primitives of each leaf, −1 where there are fewer than 4."""
+@k.kernel(shape="thread", enable_backward=False)
+def place_members(records: k.array(dtype=vec8), leaf_links: k.array(dtype=int), leaves: k.array(dtype=float)):
+    """The numbers of a leaf's primitives, −1 where there are fewer."""
     i = k.tid()
-    n = leaf_sizes[i]
-    if n > 0:
-        for c in range(LEAF):
-            members[leaf_rank[i], c] = k.bitcast(words[8 * (i + c) + 3], k.int32) if c < n else -1
+    link = ~leaf_links[i]
+    words = array(ptr=records.ptr, shape=8 * len(records), dtype=float)
+    for c in range(LEAF):
+        number = k.bitcast(-1, k.float32)
+        if c <= link & (LEAF - 1):
+            number = words[8 * (link // LEAF + c) + 3]
+        leaves[LEAF_WORDS * i + 9 * LEAF + c] = number
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Which nodes and primitives are whose children. Node 0 is the root."""
+    """Nodes and leaves with children and members, and no boxes and corners yet. Node 0 is the root."""
 
-    children: Any  # (nodes, 8) numbers of nodes, ~(4 · leaf + primitives − 1), or EMPTY
+    nodes: Any  # (nodes · NODE_WORDS,)
+    leaves: Any  # (leaves · LEAF_WORDS,)
     parents: Any  # (nodes,) 8 · node + child, −1 at the root
-    members: Any  # (leaves, 4) primitives, −1 where there are fewer
     levels: tuple[int, ...]  # first node of each level, and the number of nodes
 
 
-def build(records, n: int) -> Topology:
-    """The hierarchy of records[:n] (float32, 8 per primitive), which are reordered."""
+def collapse(records, links, choices, n: int) -> Topology | None:
+    """The wide hierarchy of a binary tree over n > LEAF records; None if it is deeper than MAX_DEPTH.
+
+    links, choices: of its nodes; its root is what link 2 n − 2 names.
+    """
     device = records.device
-    if n > MAX_PRIMITIVES:
-        raise ValueError(f"a hierarchy has at most {MAX_PRIMITIVES} primitives, not {n}")
-    if n <= LEAF:
-        return _single_leaf(records, n)
-    links = full((n, WIDTH), EMPTY, dtype=int, device=device)
-    depths = full(n, -1, dtype=int, device=device)
-    leaf_sizes = full(n, 0, dtype=int, device=device)
-    root = full(1, 0, dtype=int, device=device)
-    tasks = array([[0, n, -1, 0]], dtype=int, ndim=2, device=device)
-    rounds = 0 if n < PARALLEL else 1 if n < WIDTH * PARALLEL else 2
-    for r in range(rounds + 1):
-        more = full((WIDTH * len(tasks), 4), 0, dtype=int, device=device)
-        arguments = [records, tasks, more, links, depths, leaf_sizes, root, int(r == rounds)]
-        launch(build_subtrees, SPREAD * len(tasks), inputs=arguments, device=device)
-        tasks = more
-    return _number(records, n, links, depths, leaf_sizes)
+    children = empty((n, WIDTH), dtype=int, device=device)
+    roots, parents, leaf_links = (empty(n, dtype=int, device=device) for _ in range(3))
+    roots[:1].assign(links[2 * n - 2 : 2 * n - 1])
+    parents[:1].fill_(-1)
+    levels, leaves = [0, 1], 0
+    while levels[-1] > levels[-2]:
+        if len(levels) > MAX_DEPTH + 1:
+            return None
+        start, end = levels[-2:]
+        m = end - start
+        below = [empty(m + 1, dtype=int, device=device) for _ in range(2)]
+        launch(open_nodes, m, inputs=[links, choices, roots, start, children, *below], device=device)
+        scan = Scan(m, device)
+        for counts in below:
+            scan.run(counts, counts, m)
+        arguments = [roots, start, end, leaves, *below, children, parents, leaf_links]
+        launch(number_children, m, inputs=arguments, device=device)
+        levels.append(end + int(below[0].numpy()[m]))
+        leaves += int(below[1].numpy()[m])
+    count = levels[-1]
+    nodes = empty(NODE_WORDS * count, dtype=float, device=device)
+    places = empty(LEAF_WORDS * leaves, dtype=float, device=device)
+    launch(place_children, count, inputs=[children, nodes], device=device)
+    launch(place_members, leaves, inputs=[records, leaf_links, places], device=device)
+    return Topology(nodes, places, array(parents[:count], dtype=int, device=device), tuple(levels[:-1]))
 
 
-def _number(records, n: int, links, depths, leaf_sizes) -> Topology:
-    """Nodes by level, then position; leaves by position."""
-    device = records.device
-    is_node, leaf_rank = (empty(n + 1, dtype=int, device=device) for _ in range(2))
-    launch(mark, n, inputs=[depths, leaf_sizes, is_node, leaf_rank], device=device)
-    names, count = empty(n, dtype=int, device=device), empty(1, dtype=int, device=device)
-    compact(is_node, names, count, n)
-    nodes = int(count.numpy()[0])
-    Scan(n, device).run(leaf_rank, leaf_rank, n)
-    leaves = int(leaf_rank.numpy()[n])
-    keys = empty(nodes, dtype=k.uint64, device=device)
-    launch(gather_depths, nodes, inputs=[names, depths, keys], device=device)
-    RadixSort(nodes, device).run(keys, names, nodes, 5)
-    levels = np.flatnonzero(np.diff(keys.numpy()[:nodes].astype(np.int64), prepend=-1))
-    launch(rank_nodes, nodes, inputs=[names, depths], device=device)  # depths are no longer needed
-    children = empty((nodes, WIDTH), dtype=int, device=device)
-    parents = full(nodes, -1, dtype=int, device=device)
-    members = empty((leaves, LEAF), dtype=int, device=device)
-    launch(
-        link_nodes, nodes, device=device, inputs=[names, links, depths, leaf_rank, leaf_sizes, children, parents]
-    )  # fmt: skip
-    launch(list_leaves, n, inputs=[records, leaf_rank, leaf_sizes, members], device=device)
-    return Topology(children, parents, members, (*levels.tolist(), nodes))
-
-
-def _single_leaf(records, n: int) -> Topology:
+def single_leaf(records, n: int) -> Topology:
     """A root with one leaf, or with none."""
     device = records.device
-    ids = records.numpy().reshape(-1, 8)[:n, 3].view(np.int32)
-    members = np.full((1, LEAF), -1, np.int32)
-    members[0, :n] = ids
-    children = np.full((1, WIDTH), EMPTY, np.int32)
+    leaf = np.zeros(LEAF_WORDS, np.float32)
+    members = leaf[9 * LEAF :].view(np.int32)
+    members[:] = -1
+    members[:n] = np.ascontiguousarray(records.numpy()[:n, 3]).view(np.int32)
+    node = np.zeros(NODE_WORDS, np.float32)
+    children = node[6 * WIDTH :].view(np.int32)
+    children[:] = EMPTY
     if n > 0:
-        children[0, 0] = ~(n - 1)
-    parents = full(1, -1, dtype=int, device=device)
-    return Topology(
-        array(children, dtype=int, device=device), parents, array(members, dtype=int, device=device), (0, 1)
-    )
+        children[0] = ~(n - 1)
+    nodes, leaves = (array(values, dtype=float, device=device) for values in (node, leaf))
+    return Topology(nodes, leaves, full(1, -1, dtype=int, device=device), (0, 1))

@@ -9,10 +9,8 @@ from engine.geom.bvh import LEAF_WORDS, NODE_WORDS, Hierarchy
 from engine.geom.bvh_build import EMPTY, WIDTH
 
 
-@k.requires(lambda children: 1 <= children.shape[1])
 @k.kernel(shape="thread")
 def fit_moments(
-    children: k.array(dtype=int, ndim=2),
     nodes: k.array(dtype=float),
     leaves: k.array(dtype=float),
     moments: k.array(dtype=float),
@@ -22,7 +20,7 @@ def fit_moments(
     """One level of nodes, from the level below. areas (nodes · 8,): area of each child, the weight of its centre."""
     i = start + k.tid()
     for c in range(WIDTH):
-        child = children[i, c]
+        child = k.bitcast(nodes[NODE_WORDS * i + 48 + c], k.int32)
         center = k.vec3()
         normal = k.vec3()
         area = 0.0
@@ -61,7 +59,6 @@ def fit_moments(
 
 def fit(tree: Hierarchy, moments, areas) -> None:
     """The moments of all nodes, for the present corners."""
-    assert tree.topology is not None
     for first, end in tree.levels_upward():
-        arguments = [tree.topology.children, tree.nodes, tree.leaves, moments, areas, first]
+        arguments = [tree.nodes, tree.leaves, moments, areas, first]
         launch(fit_moments, end - first, inputs=arguments, device=tree.device)

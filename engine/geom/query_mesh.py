@@ -186,8 +186,9 @@ class Mesh:
     write to `points` and call `refit`. NumPy arrays are copied. Triangles with corners that are not finite are left
     out, `skipped` counts them. `support_winding_number` makes `mesh_query_point_sign_winding_number` fast.
     groups: array of int32, one for each triangle, which is copied: `mesh_get_group_root` makes rays and boxes find one
-    group only. `bvh_constructor` and `bvh_leaf_size` are accepted for scripts written for Warp. Raises
-    ArgumentError for unfit arrays and for indices out of range. Coordinates shall be below 1e18.
+    group only. bvh_constructor: "sah" (the default) or "lbvh", built in less than half of the time and about as fast to
+    ask; "median" is taken as "sah", and `bvh_leaf_size` is ignored. Raises ArgumentError for unfit arrays and for
+    indices out of range. Coordinates shall be below 1e18.
     """
 
     def __init__(
@@ -219,6 +220,7 @@ class Mesh:
         self._tree = Hierarchy(self.device, len(indices) // 3)
         self._tree.take_groups(groups)
         self.support_winding_number = support_winding_number
+        self._constructor = bvh_constructor
         self.rebuild()
 
     @property
@@ -274,9 +276,8 @@ class Mesh:
         """Build anew from the present points: after large motion, queries get faster by it."""
         tree = self._tree
         tree.moments = tree.slabs = None
-        tree.rebuild(record_triangles, fill_triangles, [self._points, self.indices], self._fields())
-        assert tree.topology is not None
-        nodes = len(tree.topology.children)
+        tree.rebuild(record_triangles, fill_triangles, [self._points, self.indices], self._fields(), self._constructor)
+        nodes = len(tree.nodes) // NODE_WORDS
         tree.slabs = empty(mesh_slabs.SLAB_WORDS * nodes, dtype=float, device=self.device)
         mesh_slabs.fit(tree, tree.slabs)
         tree.point_at()

@@ -15,7 +15,7 @@ from tests.gpu.project_kernels import project_kernels
 PROVED = (
     "context.graph_copies.copy_line", "context.graph_copies.copy_plane", "context.graph_copies.copy_volume",
     "context.graph_copies.copy_hypervolume", "context.graph_copies.fill_line", "geom.broad_phase.make_codes",
-    "geom.broad_phase.make_leaves", "geom.bvh_build.gather_depths", "geom.bvh_build.mark",
+    "geom.broad_phase.make_leaves", "geom.bvh_split.make_codes", "geom.bvh.record_boxes",
     "kernels.histogram.add_rows", "kernels.reduce.bound_blocks",
     "kernels.segments.count_marked", "kernels.segments.count_pieces", "kernels.segments.each_alone",
     "kernels.segments.mark_first", "kernels.segments.write_runs", "kernels.sort.begin_order", "kernels.sort.gather",

@@ -32,7 +32,7 @@ else:
                 (place.split(":") for place in names)]
 engine.build(list(dict.fromkeys(kernels)), target=arch, folder=folder)
 """
-SAMPLE = ("geom.bvh_build:rank_nodes", "geom.collision:find_families", "geom.placed:place_shapes",
+SAMPLE = ("geom.bvh_build:place_children", "geom.collision:find_families", "geom.placed:place_shapes",
           "sim.solver_soft_step_bodies:begin_bodies", "kernels.segments:count_marked")  # fmt: skip
 
 
