@@ -1,5 +1,8 @@
 """Box against box: separating axes (Gottschalk 1996), then face clipping or the crossing of two edges.
 
+Two kernels, one after the other: the axes are the same work for all pairs, which lanes do side by side; the clipping
+goes its own way for each of the pairs that are left.
+
 Work is done in the frame of one box, so that places far from the world's origin lose no digits. Features are named by
 what meets on each box, whichever box is the reference: corner 0 … 7 (sign bits xyz), edge 8 … 19 (8 + 4·axis + signs of
 the next two axes), face 20 … 25 (20 + 2·axis + sign); feature id = name on shape 0 | name on shape 1 << 8.
@@ -28,6 +31,15 @@ class Axis:
 
     index: int
     sep: float
+
+
+@k.struct
+class Choice:  # 16 bytes
+    """What the axes of two boxes say."""
+
+    axis: int  # to make contact about, as in Axis; −1: the boxes are apart
+    edge: int  # the edge axis for where the face has no points; −1: none
+    sep: float  # along that edge axis
 
 
 @k.struct
@@ -243,10 +255,10 @@ def side_edge(side, axis, sign_n) -> int:
 
 
 @k.func
-def edge_contact(pos, sep, feat, a: Placed, b: Placed, rel: k.vec3, axis: Axis) -> k.vec3:
+def edge_contact(pos, sep, feat, a: Placed, b: Placed, rel: k.vec3, choice: Choice) -> k.vec3:
     """One point midway between the two crossing edges; returns the normal from a to b."""
-    i = (axis.index - 6) // 3
-    j = (axis.index - 6) % 3
+    i = (choice.edge - 6) // 3
+    j = (choice.edge - 6) % 3
     da = column(a.rot, i)
     db = column(b.rot, j)
     normal = k.normalize(k.cross(da, db))
@@ -272,7 +284,7 @@ def edge_contact(pos, sep, feat, a: Placed, b: Placed, rel: k.vec3, axis: Axis) 
     qa = pa + da * x
     qb = pb + db * y
     pos[0] = (qa + qb) * 0.5
-    sep[0] = axis.sep
+    sep[0] = choice.sep
     i1 = column(a.rot, (i + 1) % 3)
     i2 = column(a.rot, (i + 2) % 3)
     j1 = column(b.rot, (j + 1) % 3)
@@ -284,8 +296,9 @@ def edge_contact(pos, sep, feat, a: Placed, b: Placed, rel: k.vec3, axis: Axis) 
 
 
 @k.func
-def face_manifold(pos, sep, feat, a: Placed, b: Placed, rel: k.vec3, c: k.mat33, ta: k.vec3, tb: k.vec3, index, reach):
+def face_manifold(pos, sep, feat, a: Placed, b: Placed, rel: k.vec3, index, reach):
     """Clips against face axis `index` and moves the chosen points to world axes; returns (count, normal)."""
+    c = k.transpose(a.rot) @ b.rot
     swapped = index >= 3
     axis = index - 3 if swapped else index
     axis_u = (axis + 1) % 3
@@ -293,7 +306,7 @@ def face_manifold(pos, sep, feat, a: Placed, b: Placed, rel: k.vec3, c: k.mat33,
     ref = b.rot if swapped else a.rot
     hr = b.size if swapped else a.size
     hi = a.size if swapped else b.size
-    t = -tb if swapped else ta
+    t = -(rel @ b.rot) if swapped else rel @ a.rot
     away = 1.0 if t[axis] > 0.0 else -1.0
     side = Side()
     if swapped:
@@ -323,12 +336,11 @@ def face_manifold(pos, sep, feat, a: Placed, b: Placed, rel: k.vec3, c: k.mat33,
 
 
 @k.func
-def collide_box_box(pos, sep, feat, a: Placed, b: Placed, reach, last):
-    """Manifold of two boxes: (count, normal from a to b, axis index or −1); pos relative to a's centre, world axes.
-
-    last: the axis index of the last step; it is kept unless another one is better by the bias.
-    """
-    none = k.vec3(0.0)
+def choose_axis(a: Placed, b: Placed, reach, last) -> Choice:
+    """The axis that two boxes meet along. last: that of the last step, kept unless another is better by the bias."""
+    out = Choice()
+    out.axis = -1
+    out.edge = -1
     rel = b.pos - a.pos
     ha = a.size
     hb = b.size
@@ -342,7 +354,7 @@ def collide_box_box(pos, sep, feat, a: Placed, b: Placed, reach, last):
     cx = k.vec3(k.dot(x, b0), k.dot(x, b1), k.dot(x, b2))
     face = abs(tx) - ha.x - (abs(cx.x) * hb.x + abs(cx.y) * hb.y + abs(cx.z) * hb.z)
     if face > reach:
-        return 0, none, -1
+        return out
     y = column(a.rot, 1)
     ty = k.dot(y, rel)
     cy = k.vec3(k.dot(y, b0), k.dot(y, b1), k.dot(y, b2))
@@ -359,10 +371,9 @@ def collide_box_box(pos, sep, feat, a: Placed, b: Placed, reach, last):
         face = s
         index = 2
     if face > reach:
-        return 0, none, -1
+        return out
 
     # faces of b
-    ta = k.vec3(tx, ty, tz)
     tb = k.vec3(k.dot(b0, rel), k.dot(b1, rel), k.dot(b2, rel))
     face_b = abs(tb.x) - hb.x - (abs(cx.x) * ha.x + abs(cy.x) * ha.y + abs(cz.x) * ha.z)
     index_b = 3
@@ -375,7 +386,7 @@ def collide_box_box(pos, sep, feat, a: Placed, b: Placed, reach, last):
         face_b = s
         index_b = 5
     if face_b > reach:
-        return 0, none, -1
+        return out
     size = min(min(min(ha.x, ha.y), ha.z), min(min(hb.x, hb.y), hb.z))
     bias = min(AXIS_BIAS, 0.05 * size)
     b_wins = face_b > (face - bias if last >= 3 and last < 6 else face + bias)
@@ -384,15 +395,34 @@ def collide_box_box(pos, sep, feat, a: Placed, b: Placed, reach, last):
         index = index_b
 
     # edges
-    c = k.matrix_from_rows(cx, cy, cz)
-    edge = best_edge_axis(c, ta, ha, hb, face - bias)
+    edge = best_edge_axis(k.matrix_from_rows(cx, cy, cz), k.vec3(tx, ty, tz), ha, hb, face - bias)
     if edge.sep > reach:
-        return 0, none, -1
-    if edge.index < 0 or edge.sep <= face + bias:
-        n, normal = face_manifold(pos, sep, feat, a, b, rel, c, ta, tb, index, reach)
-        if n > 0 or edge.index < 0:
-            return n, normal, index
-    return 1, edge_contact(pos, sep, feat, a, b, rel, edge), edge.index
+        return out
+    out.axis = index
+    out.edge = edge.index
+    out.sep = edge.sep
+    if edge.index >= 0 and edge.sep > face + bias:
+        out.axis = edge.index
+    return out
+
+
+@k.requires(lambda family_start, family: 0 <= family and family < family_start.shape[0])
+@k.kernel
+def separate_boxes(
+    c: Contacts,
+    placed: k.array(dtype=Placed),
+    motion: k.array(dtype=k.vec4),
+    family_pair: k.array(dtype=int),
+    family_start: k.array(dtype=int),
+    family: int,
+    choice: k.array(dtype=Choice, layout="rows"),
+):
+    """Per pair of the family: its axis."""
+    p = family_pair[family_start[family] + k.tid()]
+    s0 = c.pair_shape0[p]
+    s1 = c.pair_shape1[p]
+    reach = contact_reach(motion[s0], motion[s1])
+    choice[k.tid()] = choose_axis(placed[s0], placed[s1], reach, c.pair_axis[p])
 
 
 @k.requires(lambda family_start, family: 0 <= family and family < family_start.shape[0])
@@ -404,19 +434,35 @@ def collide_boxes(
     family_pair: k.array(dtype=int),
     family_start: k.array(dtype=int),
     family: int,
+    choice: k.array(dtype=Choice, layout="rows"),
 ):
+    """The manifold of each pair about the axis that `separate_boxes` has chosen; points relative to the first box."""
     p = family_pair[family_start[family] + k.tid()]
-    s0 = c.pair_shape0[p]
-    s1 = c.pair_shape1[p]
-    a = placed[s0]
-    b = placed[s1]
-    pos = k.zeros(shape=12, dtype=k.vec3)
-    sep = k.zeros(shape=12, dtype=float)
-    feat = k.zeros(shape=12, dtype=int)
-    reach = contact_reach(motion[s0], motion[s1])
-    n, normal, axis = collide_box_box(pos, sep, feat, a, b, reach, c.pair_axis[p])
-    c.pair_axis[p] = axis
-    if n == 0:
+    chosen = choice[k.tid()]
+    if chosen.axis < 0:
+        c.pair_axis[p] = -1
         store_nothing(c, p)
     else:
-        store_manifold(c, p, a.pos, normal, pos, sep, feat, n)
+        s0 = c.pair_shape0[p]
+        s1 = c.pair_shape1[p]
+        a = placed[s0]
+        b = placed[s1]
+        rel = b.pos - a.pos
+        pos = k.zeros(shape=12, dtype=k.vec3)
+        sep = k.zeros(shape=12, dtype=float)
+        feat = k.zeros(shape=12, dtype=int)
+        axis = chosen.axis
+        normal = k.vec3(0.0)
+        n = 0
+        if axis < 6:
+            reach = contact_reach(motion[s0], motion[s1])
+            n, normal = face_manifold(pos, sep, feat, a, b, rel, axis, reach)
+        if n == 0 and chosen.edge >= 0:
+            axis = chosen.edge
+            normal = edge_contact(pos, sep, feat, a, b, rel, chosen)
+            n = 1
+        c.pair_axis[p] = axis
+        if n == 0:
+            store_nothing(c, p)
+        else:
+            store_manifold(c, p, a.pos, normal, pos, sep, feat, n)

@@ -10,7 +10,7 @@ the same bits. Everything private here is derived from them.
 from engine.compiler import lang as k
 from engine.context import Launch, empty, indirect, launch, zeros
 from engine.geom.broad_phase import BroadPhase
-from engine.geom.collide_boxes import collide_boxes
+from engine.geom.collide_boxes import Choice, collide_boxes, separate_boxes
 from engine.geom.collide_convex import collide_convexes
 from engine.geom.collide_planes import collide_planes
 from engine.geom.collide_round import collide_rounds
@@ -199,7 +199,7 @@ class Collision:
         self._contacts: Contacts | None = None
         self._place_args: tuple = ()
         self._capacity = 0
-        self._recorded: dict[int, Launch] = {}
+        self._recorded: dict[int, list[Launch]] = {}
         self._place: Launch | None = None
         self._narrow: list[Launch] = []
         self.version = 0  # counts changes of what `place` and `narrow_phase` launch
@@ -293,20 +293,24 @@ class Collision:
         sizes = self.family_size.numpy()
         # a family that is empty for now stays: its launch then runs no thread, and nothing has to be captured again
         known = set(self._recorded)
-        narrow = [self._narrow_phase(f, contacts) for f in range(FAMILIES) if sizes[f] > 0 or f in known]
+        families = [f for f in range(FAMILIES) if sizes[f] > 0 or f in known]
+        narrow = [one for f in families for one in self._narrow_phase(f, contacts)]
         if narrow != self._narrow:
             self._narrow = narrow
             self.version += 1
         self.pairs_made += 1
 
-    def _narrow_phase(self, family: int, contacts: Contacts) -> Launch:
-        """The launch of one family, recorded when first needed: scenes compile only the kernels that they use."""
+    def _narrow_phase(self, family: int, contacts: Contacts) -> list[Launch]:
+        """The launches of one family, recorded when first needed: scenes compile only the kernels that they use."""
         if family not in self._recorded:
-            kernel = (collide_planes, collide_rounds, collide_boxes, collide_convexes)[family]
-            model = [self.model] if family in (PLANES, CONVEXES) else []
+            kernels = ([collide_planes], [collide_rounds], [separate_boxes, collide_boxes], [collide_convexes])[family]
             rows = [contacts, self.placed, self.motion, self.family_pair, self.family_start, family]
+            if family in (PLANES, CONVEXES):
+                rows.insert(0, self.model)
+            elif family == BOXES:
+                rows.append(empty(self._capacity, dtype=Choice, device=self.device, layout="rows"))
             size = indirect(self.family_size[family : family + 1], self._capacity)
-            recorded = launch(kernel, size, inputs=[*model, *rows], device=self.device, record_cmd=True)
-            assert recorded is not None
-            self._recorded[family] = recorded
+            self._recorded[family] = [
+                launch(kernel, size, inputs=rows, device=self.device, record_cmd=True) for kernel in kernels
+            ]
         return self._recorded[family]
