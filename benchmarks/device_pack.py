@@ -96,9 +96,10 @@ class Writer:
             name = f"{kernel.name}.{len(self.kernels)}"
             self.files[f"ptx/{name}.ptx"] = compiled.image
             by_pointer = HEADER_BYTES + compiled.abi.size > PARAMETER_BYTES
+            sharing = compiled.sharing
             kind = order_class(compiled.image.decode())
             self.kernels[name] = {"file": f"ptx/{name}.ptx", "symbol": compiled.symbol, "by_pointer": by_pointer,
-                                  "by_blocks": compiled.by_blocks}  # fmt: skip
+                                  "sharing": sharing and (sharing.threads, sharing.dynamic)}  # fmt: skip
             slots = compiled.abi.slots
             pack = make_packer(kinds, [None] * len(kinds), dense, slots, self.device, 0)
             pointers = [HEADER_BYTES + slot.offset for slot in slots if isinstance(slot.type, types.Pointer)]

@@ -152,9 +152,15 @@ class Run:
         value = np.array([self._placed(block)], np.uint64) if kernel["by_pointer"] else block
         params = (ctypes.c_void_p * 1)(value.ctypes.data)
         self.kept += [value, params]
-        threads = launch["block_dim"]
-        grid = launch["size"] if kernel["by_blocks"] else -(-launch["size"] // threads)
-        return function, grid, 1, 1, threads, 1, 1, 0, self.device.stream, ctypes.addressof(params), 0
+        threads, shared = launch["block_dim"], 0
+        grid = -(-launch["size"] // threads)
+        if kernel["sharing"]:  # a block of at most so many threads is one thread of the launch
+            most, shared = kernel["sharing"]
+            threads, grid = min(threads, most), launch["size"]
+        if shared:
+            kind = self.device.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self.device.ask("cuFuncSetAttribute", function, kind, shared)
+        return function, grid, 1, 1, threads, 1, 1, shared, self.device.stream, ctypes.addressof(params), 0
 
     def restore(self) -> None:
         """Every buffer as it is before the run."""

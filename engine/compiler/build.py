@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from engine.compiler import types
-from engine.compiler.emit_ptx import HEADER_BYTES, PARAMETER_BYTES, GpuOptions, entry_name
+from engine.compiler.emit_ptx import HEADER_BYTES, PARAMETER_BYTES, GpuOptions, Sharing, entry_name
 from engine.compiler.emit_thread import ABI, abi
 from engine.compiler.kernel import Kernel
 from engine.compiler.modules import MODULES, Module
@@ -37,8 +37,9 @@ class Built:
 
     `slots` are (offset, type, parameter, path in it) of each scalar and pointer. The block is the entry's parameter; it
     is passed by its address if `by_address`. `ptx` and `driver`, its version and the oldest CUDA version that
-    reads the file, are "" where it is no PTX. `by_blocks`: a block of threads, of any size, runs what is one thread of
-    the launch (kernels with tiles).
+    reads the file, are "" where it is no PTX. `sharing` is not None of kernels with tiles: a
+    block of any size runs what is one thread of the launch, with at most so many threads that have work; where it
+    takes more than 48 KiB of shared memory, they are given with the launch.
     """
 
     kernel: str
@@ -50,7 +51,7 @@ class Built:
     slots: tuple[tuple[int, str, str, str], ...]
     ptx: str
     driver: str
-    by_blocks: bool = False
+    sharing: Sharing | None = None
 
 
 def build(kernels: Any, target: str | Sequence[str] = "ptx", folder: Any = ".", *, ptx_version: str = "",
@@ -141,8 +142,9 @@ def _built(name: str, kernel: Kernel, target: Any, dense: bool, given: dict[str,
     if not isinstance(target, PtxTarget):
         return Built(name, "cpu", f"{name}.cpu.o", symbol_of(kernel.name), block, True, slots, "", ""), image
     version, driver = f"{target.version // 10}.{target.version % 10}", "{}.{}".format(*target.driver)
+    shared_out = stages.shared_out(target)
     row = Built(name, target.arch, f"{name}.{target.arch}.ptx", entry_name(kernel.name), block, block > PARAMETER_BYTES,
-                slots, version, driver, stages.shared_out is not None)  # fmt: skip
+                slots, version, driver, shared_out[1] if shared_out else None)  # fmt: skip
     return row, image
 
 

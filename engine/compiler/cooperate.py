@@ -23,15 +23,17 @@ from collections.abc import Iterator, Sequence
 
 from engine.compiler.cooperate_memory import add_barriers, pack_memory, root_of
 from engine.compiler.cooperate_nests import EFFECTS, NestWriter, is_shared
-from engine.compiler.emit_ptx import unchanged_pointers
+from engine.compiler.emit_ptx import Sharing, unchanged_pointers
+from engine.compiler.emit_thread import WARP
 from engine.compiler.ir import Function, Op, Region
 from engine.compiler.ops import needs_block
+from engine.compiler.target_ptx import MAX_THREADS
 from engine.compiler.types import LocalArray, Pointer, Scalar, bool_, int32, pointer, uint64, void
 
 SHARED = {"shared": True, "unset": True}
 
 
-def cooperate(fn: Function, room: int) -> Function | None:
+def cooperate(fn: Function, room: int) -> tuple[Function, Sharing] | None:
     """The kernel for blocks of threads, each of which does what one thread did. `fn` is not changed.
 
     None for a kernel without independent loops, or whose tiles take more than `room` bytes of the block's memory.
@@ -40,10 +42,13 @@ def cooperate(fn: Function, room: int) -> Function | None:
     if not any(map(is_shared, writer.joint)) or any(map(needs_block, fn.body.walk())):
         return None
     body = writer.body()
-    if pack_memory(body, writer.alone, writer.nests) > room:
+    size = pack_memory(body, writer.alone, writer.nests)
+    if size > room:
         return None
     add_barriers(body, writer.alone, writer.nests, writer.unchanged)
-    return Function(fn.name, fn.params, body, fn.result, fn.file, fn.line, fn.is_kernel)
+    widest = max(nest.most_rounds for nest in writer.nests.values())
+    sharing = Sharing(min(-(-widest // WARP) * WARP, MAX_THREADS), size)
+    return Function(fn.name, fn.params, body, fn.result, fn.file, fn.line, fn.is_kernel), sharing
 
 
 class _Writer:

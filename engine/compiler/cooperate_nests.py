@@ -14,6 +14,7 @@ that round j of one of them needs nothing but round j of the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from engine.compiler.ops import ELEMENTWISE
 from engine.compiler.types import Scalar, Type, bool_, int32, uint32, void
 
 EFFECTS = frozenset({"store", "atomic", "print", "fault"})
+UNKNOWN = 1 << 30
 _COMPUTED = frozenset({*ELEMENTWISE, "cast", "select"})  # what may be computed before the nest instead of within
 
 
@@ -91,6 +93,27 @@ def _writes(region: Region, leaving_out: Sequence[Op]) -> bool:
     return any(map(writes, region.ops))
 
 
+def at_most(v: Op) -> int | None:
+    """What an integer is at most, where that can be seen."""
+    if v.kind == "const":
+        return int(v.attrs["value"])
+    known = [at_most(x) for x in v.operands]
+    if v.kind == "min":
+        return min((n for n in known if n is not None), default=None)
+    if v.kind == "max":
+        return None if None in known else max(n for n in known if n is not None)
+    if v.kind == "sub" and is_positive(v.operands[1]):
+        return known[0]
+    return None
+
+
+def is_positive(v: Op) -> bool:
+    """Whether an integer is surely 0 or more."""
+    if v.kind == "const":
+        return bool(v.attrs["value"] >= 0)
+    return v.kind == "max" and any(map(is_positive, v.operands))
+
+
 class NestWriter:
     """Writes one nest as the loop of a thread. `loop` is what it made, `digits` the indices of the levels in it."""
 
@@ -113,18 +136,30 @@ class NestWriter:
         total = self.counts[0]
         for n in self.counts[1:]:
             total = self.product(total, n)
-        turn = self.emit("slot", int32, name="round")
-        self.emit("set", void, turn, self.thread)
+        turn = self.variable("round", self.thread)
+        steps = []
+        if any(n.kind != "const" for n in self.counts[1:]):  # dividing by it is slow: digits are counted on
+            slots = [self.variable("digit", digit) for digit in self.split(self.thread)]
+            steps = list(zip(slots, self.split(self.threads), strict=True))
         head, self.out = self.out, []
         self.emit("condition", void, self.emit("lt", bool_, self.emit("get", int32, turn), total))
         condition, self.out = Region(self.out), []
-        round_ = self.emit("get", int32, turn)
-        self.split(round_, [start for start, _ in bounds])
+        number = self.emit("get", int32, turn)
+        self.digits = [self.emit("get", int32, slot) for slot, _ in steps] or self.split(number)
+        for digit, (start, _) in zip(self.digits, bounds, strict=True):
+            is_zero = start.kind == "const" and start.attrs["value"] == 0
+            self.places.append(digit if is_zero else self.emit("add", int32, start, digit))
         self.rounds(self.nest, 0)
-        self.emit("set", void, turn, self.emit("add", int32, round_, self.threads))
+        self.emit("set", void, turn, self.emit("add", int32, number, self.threads))
+        self.count_on(steps)
         body, self.out = Region(self.out), head
         self.out.append(Op("while", void, (), None, (condition, body), self.loc))
         return self.out
+
+    @property
+    def most_rounds(self) -> int:
+        """More rounds than a nest may have where that is not known."""
+        return math.prod(UNKNOWN if n is None else n for n in map(at_most, self.counts))
 
     # numbers
 
@@ -155,7 +190,27 @@ class NestWriter:
             return self.const(a.attrs["value"] * b.attrs["value"])
         return self.emit("mul", int32, a, b)
 
-    def split(self, number: Op, starts: list[Op]) -> None:
+    def variable(self, name: str, value: Op) -> Op:
+        slot = self.emit("slot", int32, name=name)
+        self.emit("set", void, slot, value)
+        return slot
+
+    def count_on(self, steps: Sequence[tuple[Op, Op]]) -> None:
+        """Adds to the digits, which lie in slots, those of the number of threads."""
+        carry: Op | None = None
+        for depth in range(len(steps) - 1, -1, -1):
+            slot, step = steps[depth]
+            digit = self.emit("add", int32, self.digits[depth], step)
+            if carry is not None:
+                digit = self.emit("add", int32, digit, carry)
+            if depth:
+                less = self.emit("sub", int32, digit, self.counts[depth])
+                over = self.emit("ge", bool_, less, self.const(0))
+                digit = self.emit("select", int32, over, less, digit)
+                carry = self.emit("cast", int32, over)
+            self.emit("set", void, slot, digit)
+
+    def split(self, number: Op) -> list[Op]:
         """The digits of a round's number, the last level's fastest."""
         digits = []
         rest = self.emit("cast", uint32, number)
@@ -167,10 +222,7 @@ class NestWriter:
             digits.append(self.emit("cast", int32, self.emit("mod", uint32, rest, by)))
             rest = self.emit("div", uint32, rest, by)
         digits.append(self.emit("cast", int32, rest) if len(self.counts) > 1 else number)
-        self.digits = digits[::-1]
-        for digit, start in zip(self.digits, starts, strict=True):
-            is_zero = start.kind == "const" and start.attrs["value"] == 0
-            self.places.append(digit if is_zero else self.emit("add", int32, start, digit))
+        return digits[::-1]
 
     # the body
 

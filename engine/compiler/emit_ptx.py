@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.compiler import emit_ops, faults
 from engine.compiler.diagnostics import error_at
@@ -59,6 +59,18 @@ class GpuOptions:
         )
 
 
+class Sharing(NamedTuple):
+    """How a block runs what is one thread of the launch (see `cooperate`)."""
+
+    threads: int  # the most that have work
+    bytes: int  # of shared memory
+
+    @property
+    def dynamic(self) -> int:
+        """Bytes of it that a launch has to give: all, where a kernel may not declare so many."""
+        return self.bytes if self.bytes > STATIC_SHARED else 0
+
+
 def _number(name: str, value: Any, largest: int) -> int | None:
     if value is None:
         return None
@@ -78,8 +90,8 @@ def block_bytes(fn: Function) -> int:
     return HEADER_BYTES + abi(fn).size
 
 
-def emit_ptx(fn: Function, symbol: str, options: GpuOptions, by_blocks: bool = False) -> str:
-    """The LLVM module, as text, with the entry named `symbol`. by_blocks: a block runs what else a thread does.
+def emit_ptx(fn: Function, symbol: str, options: GpuOptions, sharing: Sharing | None = None) -> str:
+    """The LLVM module, as text, with the entry named `symbol`. With `sharing`, a block runs what else a thread does.
 
     Raises `CompileError` for a feature that GPUs lack: LLVM itself would end the process.
     """
@@ -89,7 +101,7 @@ def emit_ptx(fn: Function, symbol: str, options: GpuOptions, by_blocks: bool = F
         if options.grid_stride and needs_block(op):
             reason = "exclude each other: threads of a block would reach it different numbers of times"
             raise error_at(fn, op.loc, f"{needs_block(op)}() and grid_stride {reason}")
-    return Gpu(fn, options, by_blocks).module(symbol)
+    return Gpu(fn, options, sharing).module(symbol)
 
 
 def check_memory(fn: Function) -> None:
@@ -97,9 +109,9 @@ def check_memory(fn: Function) -> None:
     limits = {False: (LOCAL_BYTES, "local", "thread of a GPU"), True: (STATIC_SHARED, "shared", "block of threads")}
     total = {False: 0, True: 0}
     for op in fn.body.walk():
-        if op.kind == "local":
+        if op.kind == "local" and "at" not in op.attrs:
             shared = bool(op.attrs.get("shared"))
-            total[shared] = max(total[shared], op.attrs.get("at", total[shared]) + padded(op))
+            total[shared] += padded(op)
             most, kind, owner = limits[shared]
             if total[shared] > most:
                 raise error_at(fn, op.loc, f"the {kind} arrays of '{fn.name}' take more than the {most} bytes "
@@ -135,16 +147,17 @@ class Gpu(Thread):
     order = 'syncscope("device") monotonic'
     fault_function = faults.NOTE_FAULT.replace("noinline cold", "alwaysinline")
 
-    def __init__(self, fn: Function, options: GpuOptions, by_blocks: bool = False):
+    def __init__(self, fn: Function, options: GpuOptions, sharing: Sharing | None = None):
         super().__init__(fn)
-        self.options, self.by_blocks = options, by_blocks
+        self.options, self.sharing = options, sharing
         self.shared: list[str] = []
         self.packing = ""  # what arrays with a place in the block's memory lie in
         self.unchanged = set(unchanged_pointers(fn))
         self.constant = self.node("!{}")
         self.debug = LineInfo(self) if options.lineinfo else None
         used = {op.kind for op in fn.body.walk()}
-        self.together = by_blocks or any(map(needs_block, fn.body.walk()))  # then blocks are those of the hardware
+        # whether blocks are those of the hardware
+        self.together = sharing is not None or any(map(needs_block, fn.body.walk()))
         self.by_warps = bool(used & {"shuffle", "vote"}) or any(
             op.kind == "barrier" and op.attrs["scope"] == "warp" for op in fn.body.walk()
         )
@@ -191,7 +204,7 @@ class Gpu(Thread):
             "  %start = add nuw nsw i64 %first, %tid",
         ]
         head = [
-            *(["  %start = add nuw nsw i64 %ctaid, 0"] if self.by_blocks else start),
+            *(["  %start = add nuw nsw i64 %ctaid, 0"] if self.sharing else start),
             f"  %fixed = icmp eq ptr addrspace(1) {count}, null",
             "  br i1 %fixed, label %sized, label %counted",
             "counted:",
@@ -323,19 +336,23 @@ class Gpu(Thread):
         self.start(done)
 
     def block_array(self, words: int) -> str:
-        """Memory of the block, so many times 16 bytes of it, as a pointer of any space."""
+        """Memory of the block, so many times 16 bytes of it, as a pointer of any space.
+
+        What is more than a kernel may declare is given with the launch.
+        """
         name = f"@shared{len(self.shared)}"
         self.shared.append(name)
+        declared = words * 16 <= STATIC_SHARED
+        linkage, value = ("internal unnamed_addr", " undef") if declared else ("external", "")
         self.declarations[name] = (
-            f"{name} = internal unnamed_addr addrspace(3) global [{words} x <4 x i32>] undef, align 16"
+            f"{name} = {linkage} addrspace(3) global [{words if declared else 0} x <4 x i32>]{value}, align 16"
         )
         return f"addrspacecast (ptr addrspace(3) {name} to ptr)"
 
     def packed(self, op: Op) -> str:
         """An array that shares the memory of the block with others."""
-        if not self.packing:
-            arrays = [x for x in self.fn.body.walk() if x.kind == "local" and "at" in x.attrs]
-            self.packing = self.block_array(max(x.attrs["at"] + padded(x) for x in arrays) // 16)
+        assert self.sharing is not None
+        self.packing = self.packing or self.block_array(self.sharing.bytes // 16)
         return f"getelementptr (i8, ptr {self.packing}, i64 {op.attrs['at']})"
 
     def note_fault(self, op: Op, thread: str, values: list[str]) -> None:

@@ -25,7 +25,7 @@ from engine.compiler.cooperate import cooperate
 from engine.compiler.emit_amd import emit_amd
 from engine.compiler.emit_blocks import emit_blocks, works_in_blocks
 from engine.compiler.emit_lanes import emit_lanes
-from engine.compiler.emit_ptx import GpuOptions, emit_ptx, entry_name
+from engine.compiler.emit_ptx import GpuOptions, Sharing, emit_ptx, entry_name
 from engine.compiler.emit_thread import ABI, Slot, abi, emit
 from engine.compiler.faults import sites
 from engine.compiler.guard import guard
@@ -38,7 +38,7 @@ from engine.compiler.shape import Decision, choose
 from engine.compiler.simplify import simplify
 from engine.compiler.target_amd import AmdTarget
 from engine.compiler.target_host import HostTarget, host_target
-from engine.compiler.target_ptx import STATIC_SHARED, PtxTarget, ptx_target
+from engine.compiler.target_ptx import PtxTarget, ptx_target
 from engine.compiler.types import SCALARS, LocalArray, pointer
 from engine.compiler.verify import verify
 from engine.config import config
@@ -168,7 +168,7 @@ class Compiled:
     times: dict[str, float] = field(default_factory=dict)  # seconds by stage; after a hit only "key" and "link"
     from_cache: bool = False
     checks: bool = False  # whether it has checks, and needs a fault record
-    by_blocks: bool = False  # a block of a GPU runs what is one thread of the launch (see `cooperate`)
+    sharing: Sharing | None = None  # where a block of a GPU runs what is one thread of the launch
 
     @property
     def sites(self) -> list[Op]:
@@ -187,6 +187,7 @@ class Stages(Mapping[str, Any]):
     def __init__(self, hir: Callable[[], Function], name: str, target: Target, options: Options):
         self._lower, self._name, self._target, self._options = hir, name, target, options
         self._known: dict[str, Any] = {}
+        self._shared_out: dict[int, tuple[Function, Sharing] | None] = {}  # by bytes of a block's memory
         self.measured: tuple[str, ...] = ()  # why this shape, where the clock said so
 
     def __getitem__(self, level: str) -> str:
@@ -215,8 +216,8 @@ class Stages(Mapping[str, Any]):
     def llvm(self, target: Target) -> str:
         """The LLVM text for a target."""
         if isinstance(target, PtxTarget):
-            made = self.shared_out
-            return emit_ptx(made or self.plain, entry_name(self._name), self._options.gpu, made is not None)
+            fn, sharing = self.shared_out(target) or (self.plain, None)
+            return emit_ptx(fn, entry_name(self._name), self._options.gpu, sharing)
         if isinstance(target, AmdTarget):
             return emit_amd(self.plain, entry_name(self._name), self._options.gpu, target.architecture)
         if self.decision.shape == "lanes":
@@ -234,13 +235,16 @@ class Stages(Mapping[str, Any]):
         """The MIR to emit: functions with gradients of their own stand in it as any other."""
         return without_customs(self.mir)
 
-    @functools.cached_property
-    def shared_out(self) -> Function | None:
-        """The MIR in which a block of threads does what one does in `plain`: of kernels whose tiles fit there."""
-        made = None if self._options.gpu.grid_stride else cooperate(self.plain, STATIC_SHARED)
-        if made is not None:
-            verify(made, "mir")
-        return made
+    def shared_out(self, target: Target) -> tuple[Function, Sharing] | None:
+        """The MIR in which a block of a GPU does what a thread does in `plain`: of kernels whose tiles fit there."""
+        if not isinstance(target, PtxTarget) or self._options.gpu.grid_stride:
+            return None
+        room = target.architecture.shared
+        if room not in self._shared_out:
+            made = self._shared_out[room] = cooperate(self.plain, room)
+            if made is not None:
+                verify(made[0], "mir")
+        return self._shared_out[room]
 
     @functools.cached_property
     def decision(self) -> Decision:
@@ -382,7 +386,7 @@ def _from_cache(
     stages = Stages(hir, name, target, options)
     layout = _abi_from_json(header["slots"])
     made = Compiled(name, key, header["symbol"], b"", 0, layout, stages, header["shape"], times, True, header["checks"],
-                    header["by_blocks"])  # fmt: skip
+                    header["sharing"] and Sharing(*header["sharing"]))  # fmt: skip
     return _loaded(made, image, target)
 
 
@@ -409,12 +413,13 @@ def _link(
     image = target.emit(text, options.opt_level, stages.decision.vectors)
     times["llvm"] = time.perf_counter() - clock
     layout, checks = abi(mir), bool(sites(mir))
-    by_blocks = isinstance(target, PtxTarget) and stages.shared_out is not None
+    shared_out = stages.shared_out(target)
+    sharing = shared_out[1] if shared_out else None
     if keep:
         header = {"symbol": symbol, "slots": _abi_to_json(layout), "shape": shape, "checks": checks,
-                  "by_blocks": by_blocks}  # fmt: skip
+                  "sharing": sharing}  # fmt: skip
         KernelCache().put(key, header, image)
-    made = Compiled(mir.name, key, symbol, b"", 0, layout, stages, shape, times, checks=checks, by_blocks=by_blocks)
+    made = Compiled(mir.name, key, symbol, b"", 0, layout, stages, shape, times, checks=checks, sharing=sharing)
     return _loaded(made, image, target)
 
 

@@ -98,16 +98,21 @@ class CudaProgram:
     cost = 0.0  # is not measured: the device spreads the threads itself
 
     def __init__(self, device: CudaDevice, module: Any, symbol: str, by_pointer: bool, pointers: list[Pointer],
-                 has_blocks: bool = True, by_blocks: bool = False):  # fmt: skip
+                 has_blocks: bool = True, sharing: Any = None):  # fmt: skip
         self.device, self.by_pointer, self.pointers = device, by_pointer, pointers
         self.name = symbol
         self.function = device.check("cuModuleGetFunction", module, symbol.encode())
         most = device.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         self.most_threads = device.check("cuFuncGetAttribute", most, self.function)
         # a kernel that does not ask for its block gets one of the size that keeps the device busiest, at most
-        self.best_threads = MAX_BLOCK if has_blocks or by_blocks else int(
+        self.best_threads = sharing.threads if sharing else MAX_BLOCK if has_blocks else int(
             device.check("cuOccupancyMaxPotentialBlockSize", self.function, None, 0, 0)[1])  # fmt: skip
-        self.has_blocks, self.by_blocks = has_blocks, by_blocks  # by blocks: one for each thread of the launch
+        self.has_blocks = has_blocks and not sharing
+        self.sharing = sharing  # then there is a block for each thread of the launch
+        self.shared = sharing.dynamic if sharing else 0  # bytes of shared memory that a launch gives
+        if self.shared:
+            dynamic = device.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            device.check("cuFuncSetAttribute", self.function, dynamic, self.shared)
         self.module = module
 
     def _arrays(self, block: bytes) -> list[tuple[int, str, int]]:
@@ -130,9 +135,9 @@ class CudaProgram:
         if threads > self.most_threads:
             most = f"at most {self.most_threads} threads for this kernel"
             raise LaunchError(self.name, "block_dim", most, str(threads))
-        blocks = size if self.by_blocks else -(-size // threads)
+        blocks = size if self.sharing else -(-size // threads)
         with timer.range(self.name):
-            self.device.launch(self.function, (blocks, 1, 1), (threads, 1, 1), 0, ctypes.addressof(pointers))
+            self.device.launch(self.function, (blocks, 1, 1), (threads, 1, 1), self.shared, ctypes.addressof(pointers))
         if self.by_pointer:
             del argument
 
@@ -326,13 +331,13 @@ class CudaDevice:
         if kernel.edited_ptx:
             self._check_edited(kernel, compiled.symbol, 8 if by_pointer else nbytes)
             edited = self.load_module(kernel.edited_ptx.encode())
-            program = CudaProgram(self, edited, compiled.symbol, by_pointer, pointers, True, compiled.by_blocks)
+            program = CudaProgram(self, edited, compiled.symbol, by_pointer, pointers, True, compiled.sharing)
             return compiled, self._checked(compiled, program)
         module = self._modules.get(compiled.key)
         if module is None:
             module = self._modules[compiled.key] = self.load_module(compiled.image)
         program = CudaProgram(self, module, compiled.symbol, by_pointer, pointers, has_blocks,
-                              compiled.by_blocks)  # fmt: skip
+                              compiled.sharing)  # fmt: skip
         return compiled, self._checked(compiled, program)
 
     def _checked(self, compiled: Any, program: CudaProgram) -> Program:

@@ -86,7 +86,7 @@ class Launcher:
 
     def threads(self, block_dim: int) -> int:
         """Threads of a block of the launch."""
-        return 1 if block_dim.__class__ is Helpers and not self.compiled.by_blocks else block_dim
+        return 1 if block_dim.__class__ is Helpers and not self.compiled.sharing else block_dim
 
 
 @overload

@@ -11,6 +11,7 @@ from engine.compiler.assemble_ptx import assemble, find_ptxas
 from engine.compiler.target_ptx import ARCHITECTURES, ptx_target
 from engine.debug import trace
 from engine.debug.stepper import Stepper
+from engine.errors import BoundsError
 
 BLOCKS = (1, 32, 64, 128, 256)
 Floats, Ints = engine.array(dtype=float), engine.array(dtype=int)
@@ -321,6 +322,22 @@ def test_elements_of_a_thread_need_no_barrier() -> None:
     assert text(turned).count("bar.sync") == 1
 
 
+def test_a_failed_check_names_the_line_and_counts_once() -> None:
+    """One thread of the block looks at what is done once."""
+
+    @engine.kernel
+    def picks(x: Floats, n: int, y: Floats):
+        t = engine.tile_load(x, shape=64)
+        s = t[n]
+        engine.tile_store(y, t * s)
+
+    with engine.config.scope(checked=True):
+        for device in ("cpu", "emu"):
+            x, y = engine.ones(64, device=device), engine.zeros(64, device=device)
+            with pytest.raises(BoundsError, match=r"index 70 is outside 'tile\[float32, 64\]'.*64 \(thread 0\)$"):
+                engine.launch_tiled(picks, dim=1, inputs=[x, 70, y], block_dim=64, device=device)
+
+
 def test_tiles_share_memory_that_others_need_no_more() -> None:
     """Six tiles of 16 KiB, of which at most three are needed at once: 48 KiB are enough."""
 
@@ -344,6 +361,45 @@ def test_tiles_that_do_not_fit_are_the_work_of_one_thread() -> None:
     x, y = engine.array(numbers(20_000), device="emu"), engine.zeros(20_000, device="emu")
     engine.launch_tiled(large, dim=1, inputs=[x, y], block_dim=64, device="emu")
     assert np.array_equal(y.numpy(), x.numpy() * np.float32(3.0))
+
+
+def test_what_a_kernel_may_not_declare_is_given_with_the_launch() -> None:
+    """52 000 bytes: more than the 48 KiB that PTX may declare, less than the 64 KiB that the oldest GPU has."""
+
+    @engine.kernel
+    def large(x: Floats, y: Floats):
+        t = engine.tile_load(x, shape=6500)
+        engine.tile_store(y, t + t[::-1])
+
+    assert ".extern .shared" in text(large)
+    x, y = engine.array(numbers(6500), device="emu"), engine.zeros(6500, device="emu")
+    with trace(("mem", "race", "sync")) as report:
+        engine.launch_tiled(large, dim=1, inputs=[x, y], block_dim=256, device="emu")
+    assert not report.findings and np.array_equal(y.numpy(), x.numpy() + x.numpy()[::-1])
+
+
+def test_threads_without_work_are_not_started() -> None:
+    """Forty elements: two warps, whatever the block size."""
+
+    @engine.kernel
+    def doubled(x: Floats2, y: Floats2):
+        t = engine.tile_load(x, shape=(4, 10))
+        engine.tile_store(y, t + t)
+
+    @engine.kernel
+    def one_warp(x: Floats2, y: Floats2):
+        t = engine.tile_load(x, shape=(4, 8))
+        engine.tile_store(y, t + t)
+
+    x, y = (engine.zeros((4, 10), device="emu") for _ in range(2))
+    warps = {}
+    for kernel in (doubled, one_warp):
+        for block_dim in (64, 1024):
+            with trace(("mem",)) as report:
+                engine.launch_tiled(kernel, dim=1, inputs=[x, y], block_dim=block_dim, device="emu")
+            warps[kernel.name, block_dim] = report.kernels[0]["warp_instructions"]
+    assert warps["doubled", 64] == warps["doubled", 1024]
+    assert warps["one_warp", 64] == warps["one_warp", 1024] < 0.6 * warps["doubled", 64]
 
 
 def text(kernel: engine.Kernel, arch: str = "sm_75") -> str:
