@@ -158,6 +158,15 @@ _FUNCTIONS |= dict.fromkeys(
     ("mesh_get_bvh", "mesh_query_aabb", "mesh_query_aabb_next", "mesh_query_next", "mesh_query_sphere"),
     "engine.geom.mesh_overlap",
 )
+_FUNCTIONS |= dict.fromkeys(
+    ("BvhQueryTiled", "MeshQueryAABB", "MeshQueryAABBTiled", "bvh_query_aabb_tiled", "bvh_query_next_tiled",
+     "bvh_query_ray_tiled", "mesh_query_aabb_next_tiled", "mesh_query_aabb_tiled", "tile_bvh_query_aabb",
+     "tile_bvh_query_next", "tile_bvh_query_ray", "tile_mesh_query_aabb", "tile_mesh_query_aabb_next",
+     "tile_query_valid"),
+    "engine.geom.block_query",
+)  # fmt: skip
+_FUNCTIONS |= {"closest_point_edge_edge": "engine.geom.edge_edge", "intersect_tri_tri": "engine.geom.tri_tri",
+               "mesh_query_furthest_point_no_sign": "engine.geom.furthest_point"}
 _FUNCTIONS |= {"Bvh": "engine.geom.bvh", "bvh_get_group_root": "engine.geom.bvh",
                "MarchingCubes": "engine.geom.marching_cubes",
                "SurfaceNets": "engine.geom.surface_nets", "Volume": "engine.volume.sparse_volume"}  # fmt: skip

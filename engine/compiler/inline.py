@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.compiler.ir import Function, Location, Op, Region
 from engine.compiler.normalize import normalize
-from engine.compiler.types import void
+from engine.compiler.types import Tuple, void
 from engine.errors import InternalError
 
 _LIBRARY = os.path.join(os.path.dirname(__file__), "library", "")  # its functions report failed checks at their call
@@ -51,7 +51,9 @@ class _Inliner:
             operands = op.operands
             if values and operands:
                 operands = tuple([values.get(v, v) for v in operands])
-            if op.regions:
+            if kind == "extract" and operands[0].kind == "make" and isinstance(operands[0].type, Tuple):
+                values[op] = operands[0].operands[op.attrs["index"]]  # of several results: tiles are no parts of values
+            elif op.regions:
                 out.append(self.structured(op, operands, values, copy))
             elif copy or operands != op.operands:
                 new = values[op] = Op(kind, op.type, operands, op.attrs, (), op.loc)

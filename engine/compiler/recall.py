@@ -111,7 +111,7 @@ def code_digest(func: Func) -> str:
     return digest(str(code.co_firstlineno), code.co_code, repr(code.co_names), repr(constants))
 
 
-_PYTHON = frozenset({abs, len, max, min, range, print})
+_PYTHON = frozenset({abs, len, max, min, range, round, print})
 
 
 def type_text(t: types.Type) -> str:

@@ -18,7 +18,7 @@ from engine.geom.bvh_build import EMPTY
 vec8: Any = vector(length=8, dtype=k.float32)
 vec4 = k.vec4
 
-NOTHING, AABB, RAY, SPHERE, CAPSULE, TRIANGLES_IN_SPHERE = 0, 1, 2, 3, 4, 5
+NOTHING, AABB, RAY, SPHERE, CAPSULE, TRIANGLES_IN_SPHERE, BEYOND = 0, 1, 2, 3, 4, 5, 6
 TINY = 1.0e-18
 SLACK = 2.0**-21  # relative to the numbers that the distance to a slab is the difference of
 FAR_AWAY = 3.0e38
@@ -48,6 +48,12 @@ def axis_gap(lower, upper, x):
 
 
 @k.func
+def axis_reach(lower, upper, x):
+    """How far x is from the farther end of lower … upper along an axis, by component."""
+    return k.select_max(upper - x, x - lower)
+
+
+@k.func
 def slab(lower, upper, origin: float, inverse: float, radius: float):
     """(entry, exit) of a ray between lower − radius and upper + radius by component, widened by rounding errors."""
     by, at = type(lower)(inverse), type(lower)(-origin * inverse)
@@ -71,6 +77,10 @@ def touched(q: BvhQuery, max_t: float, lx, ly, lz, ux, uy, uz) -> k.uint32:
         x, y, z = axis_gap(lx, ux, ax), axis_gap(ly, uy, ay), axis_gap(lz, uz, az)
         squared = k.cw_mul(x, x) + k.cw_mul(y, y) + k.cw_mul(z, z)
         out = k.bit_mask(k.less_equal(squared, type(lx)(q.radius * q.radius)))
+    elif q.kind == BEYOND:
+        x, y, z = axis_reach(lx, ux, ax), axis_reach(ly, uy, ay), axis_reach(lz, uz, az)
+        squared = k.cw_mul(x, x) + k.cw_mul(y, y) + k.cw_mul(z, z)
+        out = k.bit_mask(k.less_equal(type(lx)(q.radius * q.radius), squared * (1.0 + SLACK)))
     elif q.kind == RAY or q.kind == CAPSULE:
         nx, fx = slab(lx, ux, q.a[0], q.b[0], q.radius)
         ny, fy = slab(ly, uy, q.a[1], q.b[1], q.radius)

@@ -397,3 +397,48 @@ def test_small_whole_powers_are_products(device):
     np.testing.assert_allclose(out.numpy()[:, 3], x**5, rtol=1e-15)
     text = str(small_powers.stages["hir"])
     assert text.count("callee=@pow") == 1
+
+
+@k.kernel
+def rounded(x: k.array(dtype=float), out: k.array(dtype=float)):
+    i = k.tid()
+    out[i] = round(x[i])
+
+
+def test_round_is_the_languages(device):
+    """As in Warp: a float, ties away from zero."""
+    x = engine.array([0.5, 1.5, -2.5, 0.49999997, -0.2], dtype=float, device=device)
+    assert run(rounded, 5, x, device=device).tolist() == [1.0, 2.0, -3.0, 0.0, -0.0]
+
+
+@k.func
+def raised(t: k.ref[float]):
+    t = t + 1.0
+    return k.tile_full(3, t)
+
+
+@k.kernel
+def raise_twice(out: k.array(dtype=float)):
+    t = 1.0
+    first = raised(t)
+    second = raised(t)
+    k.tile_store(out, first + second * 10.0)
+    out[0] += t
+
+
+def test_functions_give_tiles_beside_what_they_change(device):
+    out = engine.full(3, np.nan, dtype=float, device=device)
+    engine.launch_tiled(raise_twice, dim=1, inputs=[out], block_dim=32, device=device)
+    assert out.numpy().tolist() == [35.0, 32.0, 32.0]
+
+
+@k.kernel
+def place_in_block(out: k.array(dtype=int)):
+    t = k.tile_ones(2, dtype=int)
+    out[k.tid()] = k.thread_id() + k.lane_id() + k.warp_id() + 10 * k.block_dim() + t[1]
+
+
+def test_a_block_with_tiles_is_its_first_thread(device):
+    out = engine.zeros(3, dtype=int, device=device)
+    engine.launch(place_in_block, 3, inputs=[out], device=device)
+    assert out.numpy().tolist() == [11] * 3

@@ -39,6 +39,7 @@ from engine.compiler.library.registry import BUILTINS, Builtin, LibraryFunction
 
 # Python's own functions that mean a primitive
 PYTHON_PRIMITIVES = {builtins.abs: "abs", builtins.min: "min", builtins.max: "max"}
+PYTHON_BUILTINS = {builtins.round: "round"}  # and a library function
 
 
 @expression(ast.Call)
@@ -119,6 +120,7 @@ def array_items(ctx: Lowering, base: Op, node: ast.Slice, at: ast.AST) -> list[V
 
 def call_target(ctx: Lowering, target: Any, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     """Dispatch on what is called."""
+    target = BUILTINS.get(_lookup(PYTHON_BUILTINS, target), target)
     match target:
         case GradientOf():
             if kwargs:

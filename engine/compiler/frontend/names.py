@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from engine.compiler import types
@@ -108,9 +109,11 @@ def _may_change_arguments(source: Source) -> bool:
     code = source.fn.__code__
     if Func.references_exist or not changed_arguments().keys().isdisjoint(code.co_names):
         return True
-    others = (source.fn.__globals__.get(name) for name in code.co_names)
-    return any(isinstance(value, Builtin) and value.name in changed_arguments()
-               for value in (*others, *source.captured.values()))  # fmt: skip
+    held = (*(source.fn.__globals__.get(name) for name in code.co_names), *source.captured.values())
+    return any(isinstance(value, Builtin) and value.name in changed_arguments() for value in held) or any(
+        isinstance(value, ModuleType) and not vars(value).get("_FUNCTIONS", {}).keys().isdisjoint(code.co_names)
+        for value in held
+    )  # functions that `engine` imports when first used are not known yet
 
 
 def callee_of(node: ast.expr, source: Source) -> Any:
