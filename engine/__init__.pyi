@@ -146,6 +146,20 @@ from engine.errors import Error as Error
 from engine.errors import LaunchError as LaunchError
 from engine.errors import SceneError as SceneError
 from engine.errors import SimulationError as SimulationError
+from engine.geom.block_query import BvhQueryTiled as BvhQueryTiled
+from engine.geom.block_query import MeshQueryAABB as MeshQueryAABB
+from engine.geom.block_query import MeshQueryAABBTiled as MeshQueryAABBTiled
+from engine.geom.block_query import bvh_query_aabb_tiled as bvh_query_aabb_tiled
+from engine.geom.block_query import bvh_query_next_tiled as bvh_query_next_tiled
+from engine.geom.block_query import bvh_query_ray_tiled as bvh_query_ray_tiled
+from engine.geom.block_query import mesh_query_aabb_next_tiled as mesh_query_aabb_next_tiled
+from engine.geom.block_query import mesh_query_aabb_tiled as mesh_query_aabb_tiled
+from engine.geom.block_query import tile_bvh_query_aabb as tile_bvh_query_aabb
+from engine.geom.block_query import tile_bvh_query_next as tile_bvh_query_next
+from engine.geom.block_query import tile_bvh_query_ray as tile_bvh_query_ray
+from engine.geom.block_query import tile_mesh_query_aabb as tile_mesh_query_aabb
+from engine.geom.block_query import tile_mesh_query_aabb_next as tile_mesh_query_aabb_next
+from engine.geom.block_query import tile_query_valid as tile_query_valid
 from engine.geom.box_query import BvhQuery as BvhQuery
 from engine.geom.box_query import bvh_query_aabb as bvh_query_aabb
 from engine.geom.box_query import bvh_query_capsule as bvh_query_capsule
@@ -154,6 +168,8 @@ from engine.geom.box_query import bvh_query_ray as bvh_query_ray
 from engine.geom.box_query import bvh_query_sphere as bvh_query_sphere
 from engine.geom.bvh import Bvh as Bvh
 from engine.geom.bvh import bvh_get_group_root as bvh_get_group_root
+from engine.geom.edge_edge import closest_point_edge_edge as closest_point_edge_edge
+from engine.geom.furthest_point import mesh_query_furthest_point_no_sign as mesh_query_furthest_point_no_sign
 from engine.geom.marching_cubes import MarchingCubes as MarchingCubes
 from engine.geom.mesh_overlap import mesh_get_bvh as mesh_get_bvh
 from engine.geom.mesh_overlap import mesh_query_aabb as mesh_query_aabb
@@ -180,6 +196,7 @@ from engine.geom.ray_query import mesh_query_ray as mesh_query_ray
 from engine.geom.ray_query import mesh_query_ray_anyhit as mesh_query_ray_anyhit
 from engine.geom.ray_query import mesh_query_ray_count_intersections as mesh_query_ray_count_intersections
 from engine.geom.surface_nets import SurfaceNets as SurfaceNets
+from engine.geom.tri_tri import intersect_tri_tri as intersect_tri_tri
 from engine.kernels.hash_grid import HashGrid as HashGrid
 from engine.kernels.hash_grid import HashGridQuery as HashGridQuery
 from engine.kernels.hash_grid import hash_grid_point_id as hash_grid_point_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import warnings
 from typing import Any
 
 import numpy as np
@@ -36,19 +37,23 @@ class IsoSurface(abc.ABC):
     @property
     def domain_bounds_lower_corner(self) -> Any:
         """`lower` under Warp's older name."""
+        deprecated(f"{type(self).__name__}.domain_bounds_lower_corner is", "lower")
         return self.lower
 
     @domain_bounds_lower_corner.setter
     def domain_bounds_lower_corner(self, lower: Any) -> None:
+        deprecated(f"{type(self).__name__}.domain_bounds_lower_corner is", "lower")
         self.lower = lower
 
     @property
     def domain_bounds_upper_corner(self) -> Any:
         """`upper` under Warp's older name."""
+        deprecated(f"{type(self).__name__}.domain_bounds_upper_corner is", "upper")
         return self.upper
 
     @domain_bounds_upper_corner.setter
     def domain_bounds_upper_corner(self, upper: Any) -> None:
+        deprecated(f"{type(self).__name__}.domain_bounds_upper_corner is", "upper")
         self.upper = upper
 
     def surface(self, field: Any, threshold: float = 0.0) -> None:
@@ -62,6 +67,11 @@ class IsoSurface(abc.ABC):
     @abc.abstractmethod
     def _extract(self, field: Any, threshold: float, lower: Any, step: Any) -> tuple[Any, Any]:
         """(vertices, indices) of a checked field."""
+
+
+def deprecated(what: str, instead: str, depth: int = 3) -> None:
+    """Warns about an older name, at the line that used it: `depth` calls up."""
+    warnings.warn(f"{what} deprecated. Use `{instead}` instead", DeprecationWarning, stacklevel=depth)
 
 
 def check_field(field: Any) -> None:

@@ -13,7 +13,7 @@ from engine.compiler import lang as k
 from engine.context import array, launch
 from engine.errors import ArgumentError
 from engine.geom.cube_cases import CASE_STARTS, CORNERS, EDGES, TRIANGLE_EDGES
-from engine.geom.iso_surface import IsoSurface, bounds, check_field, crossing, places
+from engine.geom.iso_surface import IsoSurface, bounds, check_field, crossing, deprecated, places
 
 
 def _owner(edge: int) -> int:
@@ -130,6 +130,8 @@ def extract(field: Any, threshold: float, lower: Any, step: Any) -> tuple[Any, A
 def _one_of(name: str, bound: Any, by_old_name: Any) -> Any:
     if bound is not None and by_old_name is not None:
         raise ArgumentError(f"Cannot specify both `{name}` and `domain_bounds_{name}_corner`")
+    if by_old_name is not None:
+        deprecated(f"argument `domain_bounds_{name}_corner` is", name, depth=4)
     return bound if by_old_name is None else by_old_name
 
 
@@ -170,6 +172,7 @@ class MarchingCubes(IsoSurface):
         domain_bounds_upper_corner: Any = None,
     ) -> tuple[Any, Any]:
         """`extract` under Warp's older names."""
+        deprecated("MarchingCubes.extract_surface_marching_cubes() is", "extract")
         return MarchingCubes.extract(
             field, threshold, lower=domain_bounds_lower_corner, upper=domain_bounds_upper_corner
         )

@@ -1,4 +1,4 @@
-"""Triangle meshes on the host: checked arrays, and files read through trimesh."""
+"""Triangle meshes on the host: checked arrays; files and repairs through trimesh."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.geom.inertia import open_edges
+from engine.geom.mesh_report import MeshReport, inspect_mesh
 from engine.geom.pose import Floats
+from engine.replace_file import replacing
 
 WELD = 1e-6  # of the extent: vertices this near are one
 
@@ -26,6 +28,10 @@ class TriMesh:
     def closed(self) -> bool:
         """True if every edge is shared by two triangles that run through it in opposite directions."""
         return open_edges(self.triangles) == 0
+
+    def report(self) -> MeshReport:
+        """What is wrong with it, as counts and as a text."""
+        return inspect_mesh(self.vertices, self.triangles)
 
 
 def make_mesh(vertices: object, triangles: object) -> TriMesh:
@@ -95,3 +101,67 @@ def welded(mesh: TriMesh) -> TriMesh:
     t = place.reshape(-1)[mesh.triangles]
     t = t[(t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])]
     return make_mesh(mesh.vertices[first], t)
+
+
+def save_mesh(path: str | Path, vertices: object, triangles: object) -> None:
+    """Writes an OBJ, STL, PLY, GLB, OFF … file, by the end of its name; all of it, or nothing.
+
+    Raises ValueError for what is no mesh, and for endings that trimesh does not write.
+    """
+    import trimesh
+
+    mesh = make_mesh(vertices, triangles)
+    kind = Path(path).suffix[1:].lower()
+    try:
+        data = trimesh.Trimesh(mesh.vertices, mesh.triangles, process=False).export(file_type=kind)
+    except Exception as error:  # trimesh raises whatever the format's writer raises
+        raise ValueError(f"{path}: cannot write a mesh as {kind!r}: {error}") from error
+    with replacing(path) as beside:
+        beside.write_bytes(data if isinstance(data, bytes) else str(data).encode())
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A repaired mesh, with what was wrong before and what still is."""
+
+    mesh: TriMesh
+    before: MeshReport
+    after: MeshReport
+
+    def __str__(self) -> str:
+        return f"before: {self.before}\nafter:  {self.after}"
+
+
+def _used(v: Floats, t: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+    """Vertices that triangles name, and the triangles by their new numbers."""
+    used, numbers = np.unique(t, return_inverse=True)
+    return v[used], numbers.reshape(-1, 3)
+
+
+def _once(t: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One of the triangles with the same corners; none, where as many have one side up as the other."""
+    even = ((t[:, 0] < t[:, 1]) + 0 + (t[:, 1] < t[:, 2]) + (t[:, 2] < t[:, 0])) == 2
+    _, which = np.unique(np.sort(t, axis=1), axis=0, return_inverse=True)
+    net = np.bincount(which.reshape(-1), weights=np.where(even, 1.0, -1.0))[which.reshape(-1)]
+    fits = np.flatnonzero(np.where(even, net > 0.0, net < 0.0))
+    _, first = np.unique(which.reshape(-1)[fits], return_index=True)
+    return t[np.sort(fits[first])]
+
+
+def repair_mesh(vertices: object, triangles: object, fill_holes: bool = True) -> Repair:
+    """Leaves out what is no triangle, what is there twice, and pairs with opposite sides; welds corners, closes small
+    holes (of three and four edges, by trimesh), and turns the right side out. Raises ValueError if nothing is left.
+    """
+    import trimesh
+
+    before = inspect_mesh(vertices, triangles)
+    v, t = np.asarray(vertices, np.float64), np.asarray(triangles).reshape(-1, 3).astype(np.int64)
+    t = t[((t >= 0) & (t < len(v))).all(axis=1)]
+    t = t[np.isfinite(v[t]).all(axis=(1, 2))]
+    mesh = welded(make_mesh(*_used(v, t)))
+    work = trimesh.Trimesh(*_used(mesh.vertices, _once(mesh.triangles)), process=False)
+    if fill_holes:
+        work.fill_holes()
+    work.fix_normals(multibody=True)
+    mended = make_mesh(np.asarray(work.vertices), np.asarray(work.faces))
+    return Repair(mended, before, mended.report())

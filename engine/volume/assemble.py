@@ -138,6 +138,9 @@ def _fill_leaves(leaves: Bytes, kind: Kind, tiles: Ints, masks: NDArray[np.uint6
         before = np.cumsum(counts, axis=1)[:, :7].astype(np.uint64)
         packed = (before << (np.uint64(9) * np.arange(7, dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
         leaves[:, 80:96] = np.stack([starts.astype(np.uint64), packed], axis=1).view(np.uint8).reshape(len(tiles), 16)
+    elif kind.code == at.BOOL:
+        first = layout(kind).leaf_values
+        leaves[:, first : first + at.LEAF_COUNT // 8] = 255 if background[0] else 0
     else:
         spot = layout(kind)
         leaves[:, spot.leaf_values :] = np.tile(np.frombuffer(background, np.uint8), at.LEAF_COUNT)
@@ -178,7 +181,7 @@ def _fill_header(data: Bytes, kind: Kind, active: int, matrix: NDArray[np.float6
     world = corners @ matrix.T + translation
     fields: tuple[tuple[int, Any, Any], ...] = (
         (0, np.frombuffer(at.MAGICS[1], np.uint8), np.uint8),
-        (8, [2**64 - 1], "<u8"),  # no checksum
+        (at.CHECKSUM_AT, [2**64 - 1], "<u8"),  # none
         (at.VERSION_AT, [at.VERSION, at.BREADTH_FIRST | at.HAS_BOX, 0, 1], "<u4"),
         (at.SIZE_AT, [len(data)], "<u8"),
         (at.NAME_AT, np.frombuffer(encoded, np.uint8), np.uint8),

@@ -53,6 +53,14 @@ class Grid:
         return layout(self.kind)
 
 
+class Unsupported(ArgumentError):
+    """A grid of `size` bytes that may be sound, but cannot be used here."""
+
+    def __init__(self, what: str, size: int):
+        super().__init__(what)
+        self.size = size
+
+
 def wrong(what: str) -> ArgumentError:
     return ArgumentError(f"Invalid NanoVDB grid structure: {what}")
 
@@ -81,7 +89,7 @@ def read_grid(data: Bytes, in_file: bool = False) -> Grid:
     if kind is None:
         raise wrong(f"values of type {_number(data, at.TYPE_AT, '<u4')} are unknown")
     if not _number(data, at.FLAGS_AT, "<u4") & at.BREADTH_FIRST:
-        raise ArgumentError("Unsupported NanoVDB tree layout: nodes are not in breadth-first order")
+        raise Unsupported("Unsupported NanoVDB tree layout: nodes are not in breadth-first order", size)
     grid = _header(data[:size], kind)
     _check_order(grid, _blind_start(data[:size]))
     _check_children(data[:size], grid, _blind_start(data[:size]))
@@ -217,6 +225,9 @@ def _check_uneven_leaves(data: Bytes, grid: Grid, leaves: NDArray[np.int64], end
         if start + 96 > grid.size:
             raise wrong("a leaf reaches beyond the grid")
         starts.append(start)
-        start += 96 + (64 << (_number(data, start + at.LEAF_FLAGS, "<u4") >> 29))
+        log_bits = _number(data, start + at.LEAF_FLAGS, "<u4") >> 29
+        if log_bits > at.MOST_LOG_BITS:
+            raise wrong(f"a leaf has {1 << log_bits} bits for each voxel, more than {1 << at.MOST_LOG_BITS}")
+        start += 96 + (64 << log_bits)
     if start > end or not np.isin(leaves, starts).all():
         raise wrong("a leaf reaches beyond the grid, or a child is no leaf")

@@ -25,7 +25,7 @@ ALIGNMENT = 32
 LARGEST = 2**34  # bytes of a grid that kernels reach: they count words of 8
 
 # of the header, in bytes from its start
-VERSION_AT, FLAGS_AT, INDEX_AT, COUNT_AT, SIZE_AT, NAME_AT, MAP_AT = 16, 20, 24, 28, 32, 40, 296
+CHECKSUM_AT, VERSION_AT, FLAGS_AT, INDEX_AT, COUNT_AT, SIZE_AT, NAME_AT, MAP_AT = 8, 16, 20, 24, 28, 32, 40, 296
 WORLD_BOX_AT, VOXEL_SIZE_AT, CLASS_AT, TYPE_AT, BLIND_AT, BLIND_COUNT_AT, VALUES_AT = 560, 608, 632, 636, 640, 648, 656
 NAME_SIZE = 256
 HAS_BOX, BREADTH_FIRST = 1 << 1, 1 << 5
@@ -35,6 +35,8 @@ UPPER_VALUES, UPPER_CHILDREN, UPPER_COUNT = 32, 4128, 32768
 LOWER_VALUES, LOWER_CHILDREN, LOWER_COUNT = 32, 544, 4096
 LEAF_FLAGS, LEAF_MASK, LEAF_COUNT = 12, 16, 512
 ROOT_TILES = 24  # how many there are
+
+LEAF_MINIMUM, LEAF_QUANTUM, LEAF_CODES = 80, 84, 96  # of quantised floats: value = minimum + quantum · code
 
 UNKNOWN_CLASS, LEVEL_SET, INDEX_CLASS = 0, 1, 8
 
@@ -63,15 +65,15 @@ KINDS = {
         Kind(5, "int64", 8, 8, 8, dtype=k.int64),
         Kind(6, "Vec3f", 12, 4, 4, dtype=names.vec3),
         Kind(7, "Vec3d", 24, 8, 8, dtype=names.vec3d),
-        Kind(8, "Mask", 1, 1, 1, "mask"),
+        Kind(8, "Mask", 1, 1, 1, "mask", dtype=k.bool_),
         Kind(9, "Half", 2, 2, 4, dtype=k.float16),
         Kind(10, "uint32", 4, 4, 4, dtype=k.uint32),
-        Kind(11, "bool", 1, 1, 1, "bits"),
+        Kind(11, "bool", 1, 1, 1, "bits", dtype=k.bool_),
         Kind(12, "RGBA8", 4, 4, 4),
-        Kind(13, "Float4", 4, 4, 4, "4 bits"),
-        Kind(14, "Float8", 4, 4, 4, "8 bits"),
-        Kind(15, "Float16", 4, 4, 4, "16 bits"),
-        Kind(16, "FloatN", 4, 4, 4, "n bits"),
+        Kind(13, "Float4", 4, 4, 4, "4 bits", dtype=k.float32),
+        Kind(14, "Float8", 4, 4, 4, "8 bits", dtype=k.float32),
+        Kind(15, "Float16", 4, 4, 4, "16 bits", dtype=k.float32),
+        Kind(16, "FloatN", 4, 4, 4, "n bits", dtype=k.float32),
         Kind(17, "Vec4f", 16, 4, 4, dtype=names.vec4),
         Kind(18, "Vec4d", 32, 8, 8, dtype=names.vec4d),
         Kind(19, "Index", 8, 8, 8, "index"),
@@ -84,8 +86,13 @@ KINDS = {
         Kind(26, "uint8", 1, 1, 4, dtype=k.uint8),
     )
 }
+BOOL = 11
 INDEX, ON_INDEX, INDEX_MASK, ON_INDEX_MASK = 19, 20, 21, 22
 INDEX_KINDS = (INDEX, ON_INDEX, INDEX_MASK, ON_INDEX_MASK)
+PLAIN, BY_LEAF, MASKED = 9, -1, -2  # in place of the logarithm of the bits of a code
+LOG_BITS = {"values": PLAIN, "4 bits": 2, "8 bits": 3, "16 bits": 4, "n bits": BY_LEAF, "mask": MASKED, "bits": MASKED}
+MOST_LOG_BITS = 4
+_LEAF_VALUES = {"index": 80, "index and mask": 80, "bits": 80, "mask": LEAF_MASK}
 _LEAF_SIZES = {"mask": 96, "bits": 160, "4 bits": 352, "8 bits": 608, "16 bits": 1120, "n bits": 0, "index": 96,
                "index and mask": 160}  # fmt: skip
 
@@ -124,7 +131,7 @@ def layout(kind: Kind) -> Layout:
     tile_value = aligned(20, kind.scalar)
     stride = max(8, aligned(kind.value, 8))
     upper_table, lower_table = after_statistics(8224), after_statistics(1056)
-    values = {"index": 80, "index and mask": 80}.get(kind.leaf, after_statistics(80) if kind.leaf == "values" else 96)
+    values = _LEAF_VALUES.get(kind.leaf, after_statistics(80) if kind.leaf == "values" else LEAF_CODES)
     return Layout(
         background=background,
         root=after_statistics(background + kind.value),

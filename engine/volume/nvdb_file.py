@@ -16,11 +16,12 @@ import numpy as np
 from engine.errors import ArgumentError
 from engine.replace_file import replacing
 from engine.volume import layout as at
-from engine.volume.check import Bytes, Grid, read_grid
+from engine.volume.check import Bytes, Grid, Unsupported, read_grid
 
 FILE_MAGICS = (b"NanoVDB0", b"NanoVDB2")
 CODECS = ("none", "zip", "blosc")
 HEAD, RECORD = struct.Struct("<8sIHH"), 176
+BLOSC_PIECE, BLOSC_HEAD = 1 << 30, 16  # bytes of a grid that are packed at once, and in front of what they become
 
 
 def read_file(source: Any) -> Bytes:
@@ -44,13 +45,19 @@ def read_file(source: Any) -> Bytes:
 
 
 def check_all(data: Bytes) -> list[Grid]:
-    """The headers of all grids that lie one after the other."""
-    found = []
-    while True:
-        found.append(read_grid(data, in_file=True))
-        data = data[found[-1].size :]
-        if len(data) == 0:
-            return found
+    """The headers of all grids that lie one after the other. What is damaged is said before what is not supported."""
+    found: list[Grid] = []
+    refused: Unsupported | None = None
+    while len(data) or not (found or refused):
+        try:
+            found.append(read_grid(data, in_file=True))
+            size = found[-1].size
+        except Unsupported as error:
+            refused, size = refused or error, error.size
+        data = data[size:]
+    if refused is not None:
+        raise refused
+    return found
 
 
 def _read_segment(data: memoryview, place: int, grids: list[Bytes]) -> int:
@@ -62,8 +69,6 @@ def _read_segment(data: memoryview, place: int, grids: list[Bytes]) -> int:
         raise ArgumentError("this is no NanoVDB file")
     if version >> 21 != at.VERSION >> 21 or codec >= len(CODECS):
         raise ArgumentError(f"NanoVDB version {version >> 21}, codec {codec} is not supported")
-    if CODECS[codec] == "blosc":
-        raise ArgumentError("the NanoVDB file is compressed with Blosc: save it with ZIP, or without compression")
     if count == 0:
         raise ArgumentError("the NanoVDB file holds no grids")
     place += HEAD.size
@@ -89,17 +94,55 @@ def _unpacked(stored: memoryview, size: int, codec: str) -> Bytes:
             plain = zlib.decompressobj().decompress(stored[8:], size) if size else b""
         except (zlib.error, OverflowError) as error:
             raise ArgumentError(f"the NanoVDB file is damaged: {error}") from None
+    elif codec == "blosc":
+        plain = _blosc_unpacked(stored, size)
     if len(plain) != size:
         raise ArgumentError(f"the NanoVDB file is damaged: a grid of {size} bytes has {len(plain)}")
     return np.frombuffer(plain, np.uint8)
 
 
+def _blosc() -> Any:
+    """The compressor, a package of its own. Raises ArgumentError where it is not installed."""
+    try:
+        from numcodecs import blosc
+    except ImportError:
+        raise ArgumentError("Blosc compression takes the package numcodecs (pip install 'weft-engine[blosc]'); "
+                            "ZIP, or none, do without") from None  # fmt: skip
+    return blosc
+
+
+def _blosc_unpacked(stored: memoryview, size: int) -> bytes:
+    """Pieces, each behind its length in 8 bytes. What the decompressor trusts is compared with what is there."""
+    blosc, plain, place = _blosc(), [], 0
+    while size > 0:
+        length = int.from_bytes(stored[place : place + 8], "little")
+        piece = stored[place + 8 : place + 8 + length]
+        place += 8 + length
+        if len(piece) != length or length < BLOSC_HEAD:
+            raise ArgumentError("the NanoVDB file is damaged: a piece is cut off")
+        expected, _block, packed = struct.unpack_from("<III", piece, 4)
+        if expected != min(size, BLOSC_PIECE) or packed != length:
+            raise ArgumentError("the NanoVDB file is damaged: a piece says another size than it has")
+        try:
+            plain.append(blosc.decompress(piece))
+        except (RuntimeError, ValueError) as error:
+            raise ArgumentError(f"the NanoVDB file is damaged: {error}") from None
+        size -= expected
+    return b"".join(plain)
+
+
+def _blosc_packed(plain: bytes) -> bytes:
+    """As NanoVDB's own tools pack: LZ4 of shuffled words of 4 bytes."""
+    pieces = (plain[at : at + BLOSC_PIECE] for at in range(0, len(plain), BLOSC_PIECE))
+    words = (np.frombuffer(piece, np.uint8).view("<u4") for piece in pieces)
+    packed = [_blosc().compress(w, b"lz4", 9, 1, 1 << 18) for w in words]
+    return b"".join(struct.pack("<Q", len(p)) + p for p in packed)
+
+
 def write_file(path: str | Path, data: Bytes, codec: str = "none") -> None:
-    """Writes grids that lie one after the other. Raises ArgumentError: codec unknown or Blosc, not a whole file."""
+    """Writes grids that lie one after the other. Raises ArgumentError: codec unknown, or missing; not a whole file."""
     if codec not in CODECS:
         raise ArgumentError(f"codec must be one of {', '.join(CODECS)}, got {codec!r}")
-    if codec == "blosc":
-        raise ArgumentError("Blosc compression is not supported: use zip")
     found = check_all(data)
     if found[0].index != 0 or len(found) != found[0].grids:
         raise ArgumentError("a file is saved from its first grid, with all that follow")
@@ -110,6 +153,8 @@ def write_file(path: str | Path, data: Bytes, codec: str = "none") -> None:
         if codec == "zip":
             packed = zlib.compress(plain.tobytes())
             stored.append(struct.pack("<Q", len(packed)) + packed)
+        elif codec == "blosc":
+            stored.append(_blosc_packed(plain.tobytes()))
         else:
             stored.append(plain.tobytes())
         records += _record(plain, grid, len(stored[-1]), CODECS.index(codec))

@@ -12,7 +12,16 @@ from typing import Any
 from engine.compiler import lang as k
 from engine.compiler.types import AnyScalar
 from engine.context import array
-from engine.volume.layout import LEAF_MASK, LOWER_CHILDREN, UPPER_CHILDREN
+from engine.volume.layout import (
+    BY_LEAF,
+    LEAF_CODES,
+    LEAF_MASK,
+    LEAF_MINIMUM,
+    LEAF_QUANTUM,
+    LOWER_CHILDREN,
+    PLAIN,
+    UPPER_CHILDREN,
+)
 
 CLOSEST, LINEAR = 0, 1
 
@@ -35,6 +44,7 @@ class Grid:
     leaf_values: int
     leaf: int  # size
     value: int  # size
+    log_bits: int  # of the code of a voxel, see `layout`
     kind: int
     dense: int  # 1 for indices of all voxels of a leaf
     voxels: int  # numbers of voxels: 512 of each leaf, the active ones of an index grid
@@ -85,6 +95,17 @@ def code_of(dtype: Any) -> int:
     elif dtype == k.uint8:
         code = 26
     return code
+
+
+@k.func
+def holds(g: Grid, dtype: Any) -> bool:
+    """Whether the values of a grid are read as these: quantised floats as float32, bits and masks as bool."""
+    found = g.kind == code_of(dtype)
+    if dtype == k.float32:
+        found = found or (g.kind >= 13 and g.kind <= 16)
+    elif dtype == k.bool_:
+        found = g.kind == 8 or g.kind == 11
+    return found
 
 
 # --- down the tree ----------------------------------------------------------------------------------------------------
@@ -152,18 +173,44 @@ def read(g: Grid, at: k.int64, dtype: Any):
 
 
 @k.func
+def decoded(g: Grid, leaf: k.int64, n: int) -> float:
+    """The value of a leaf's voxel that is stored as a code of 1 to 16 bits, in steps between two values of the leaf."""
+    log_bits = k.uint64(g.log_bits)
+    if g.log_bits == BY_LEAF:
+        log_bits = word(g, leaf + k.int64(8)) >> k.uint64(61)
+    place = k.uint64(n) << log_bits
+    code = word(g, leaf + k.int64(LEAF_CODES) + k.int64(place >> k.uint64(6) << k.uint64(3)))
+    code = (code >> (place & k.uint64(63))) & ((k.uint64(1) << (k.uint64(1) << log_bits)) - k.uint64(1))
+    least, step = read(g, leaf + k.int64(LEAF_MINIMUM), k.float32), read(g, leaf + k.int64(LEAF_QUANTUM), k.float32)
+    return float(code) * step + least
+
+
+@k.func
 def read_voxel(g: Grid, i: int, j: int, l: int, dtype: Any):
     leaf, at = find(g, i, j, l)
-    if leaf >= k.int64(0):
-        at = leaf + k.int64(g.leaf_values + g.value * in_leaf(i, j, l))
-    return read(g, at, dtype)
+    n = in_leaf(i, j, l)
+    value = dtype(0)
+    if dtype == k.bool_:
+        if leaf >= k.int64(0):
+            value = has_bit(g, leaf + k.int64(g.leaf_values), n)
+        else:
+            value = read(g, at, k.uint8) != k.uint8(0)
+    elif dtype == k.float32 and leaf >= k.int64(0) and g.log_bits != PLAIN:
+        value = decoded(g, leaf, n)
+    else:
+        if leaf >= k.int64(0):
+            at = leaf + k.int64(g.leaf_values + g.value * n)
+        value = read(g, at, dtype)
+    return value
 
 
 @k.func
 def number_in_leaf(g: Grid, leaf: k.int64, n: int) -> int:
     """The number of a leaf's voxel; −1 for inactive ones of an index grid."""
     number = -1
-    if g.kind < 19 or g.kind > 22:
+    if g.log_bits == BY_LEAF:
+        number = -1  # leaves that differ in size are not counted
+    elif g.kind < 19 or g.kind > 22:
         number = int((leaf - g.first_leaf) / k.int64(g.leaf)) * 512 + n
     elif g.dense == 1:
         number = int(word(g, leaf + k.int64(g.leaf_values))) + n - 1
@@ -198,7 +245,7 @@ def read_cell(g: Grid, i: int, j: int, l: int, dtype: Any):
     leaf, at = find(g, i, j, l)
     a, b, c, d = dtype(0), dtype(0), dtype(0), dtype(0)
     e, f, h, m = a, a, a, a
-    if leaf >= k.int64(0) and (i & 7) < 7 and (j & 7) < 7 and (l & 7) < 7:  # all in one leaf
+    if leaf >= k.int64(0) and (i & 7) < 7 and (j & 7) < 7 and (l & 7) < 7 and g.log_bits == PLAIN:  # all in one leaf
         at = leaf + k.int64(g.leaf_values + g.value * in_leaf(i, j, l))
         x, y, z = k.int64(64 * g.value), k.int64(8 * g.value), k.int64(g.value)
         a, b, c, d = read(g, at, dtype), read(g, at + z, dtype), read(g, at + y, dtype), read(g, at + y + z, dtype)
@@ -232,7 +279,12 @@ def pick_cell(g: Grid, i: int, j: int, l: int, data: Any, background: Any):
 
 
 @k.func
-def mix(a: AnyScalar, b: AnyScalar, t: float):
+def mix(a: k.bool_, b: k.bool_, t: float):
+    return a if t < 0.5 else b
+
+
+@k.func
+def mix(a: AnyScalar, b: AnyScalar, t: float):  # noqa: F811
     return a + (b - a) * type(a)(t)
 
 
@@ -290,7 +342,7 @@ def volume_lookup(id: k.uint64, i: int, j: int, l: int, dtype: Any):
     value = dtype(0)
     if id != k.uint64(0):
         g = grid_of(id)
-        if g.kind == code_of(dtype):
+        if holds(g, dtype):
             value = read_voxel(g, i, j, l, dtype)
     return value
 
@@ -364,11 +416,14 @@ def volume_store_i(id: k.uint64, i: int, j: int, l: int, value: int):
 
 @k.func
 def volume_sample(id: k.uint64, uvw: k.vec3, sampling_mode: int, dtype: Any):
-    """The value at uvw of index space: of the nearest voxel (`Volume.CLOSEST`), or linear between eight (`LINEAR`)."""
+    """The value at uvw of index space: of the nearest voxel (`Volume.CLOSEST`), or linear between eight (`LINEAR`).
+
+    bool, of grids of bits and masks, is that of a nearest voxel either way.
+    """
     value = dtype(0)
     if id != k.uint64(0):
         g = grid_of(id)
-        if g.kind == code_of(dtype):
+        if holds(g, dtype):
             if sampling_mode == LINEAR:
                 low, t = cell_of(uvw)
                 a, b, c, d, e, f, h, m = read_cell(g, low[0], low[1], low[2], dtype)
@@ -388,7 +443,7 @@ def volume_sample_grad(id: k.uint64, uvw: k.vec3, sampling_mode: int, grad: k.re
     grad = type(grad)()
     if id != k.uint64(0):
         g = grid_of(id)
-        if g.kind == code_of(dtype):
+        if holds(g, dtype):
             if sampling_mode == LINEAR:
                 low, t = cell_of(uvw)
                 a, b, c, d, e, f, h, m = read_cell(g, low[0], low[1], low[2], dtype)

@@ -18,8 +18,10 @@ from engine.volume.assemble import Ints, assemble, voxel_tiles
 from engine.volume.check import Bytes, read_grid, wrong
 from engine.volume.layout import KINDS, Kind, layout
 from engine.volume.nvdb_file import read_file, write_file
+from engine.volume.quantize import quantised
 
-KIND_OF = {types.of_annotation(kind.dtype): kind for kind in KINDS.values() if kind.dtype is not None}
+KIND_OF = {types.of_annotation(kind.dtype): kind for kind in KINDS.values() if kind.dtype is not None
+           and kind.leaf in ("values", "bits")}  # fmt: skip
 
 
 class GridInfo(NamedTuple):
@@ -76,7 +78,8 @@ class Volume:
             words=words, root=g.root, background=g.root + spot.background, first_tile=g.root + spot.root,
             first_leaf=g.first_leaf, tiles=g.tiles, tile=spot.tile, tile_value=spot.tile_value, stride=spot.stride,
             upper_table=spot.upper_table, lower_table=spot.lower_table, leaf_values=spot.leaf_values,
-            leaf=max(spot.leaf, 1), value=g.kind.value, kind=g.kind.code,
+            leaf=max(spot.leaf, 1), value=g.kind.value, log_bits=at.LOG_BITS.get(g.kind.leaf, at.PLAIN),
+            kind=g.kind.code,
             dense=int(g.kind.code in (at.INDEX, at.INDEX_MASK)), voxels=self.get_voxel_count(),
             to_world=k.mat33(*g.matrix.flat), to_index=k.mat33(*inverse.flat), origin=k.vec3(*g.translation),
             to_world_d=k.mat33d(*g.matrix.flat), to_index_d=k.mat33d(*inverse.flat), origin_d=k.vec3d(*g.translation),
@@ -179,7 +182,8 @@ class Volume:
 
     @classmethod
     def load_from_nvdb(cls, file_or_buffer: Any, device: Any = None) -> Volume:
-        """The first grid of a NanoVDB file: a path, bytes, or an open file. Codecs: none and zip.
+        """The first grid of a NanoVDB file: a path, bytes, or an open file. Codecs: none, zip, and blosc with the
+        package numcodecs.
 
         Raises ArgumentError for what is damaged, cut off, or no NanoVDB file of version 32.
         """
@@ -201,11 +205,24 @@ class Volume:
         return volume
 
     def save_to_nvdb(self, path: Any, codec: str = "none") -> None:
-        """Writes this grid and those that follow it to a file; codec: "none" or "zip".
+        """Writes this grid and those that follow it to a file; codec: "none", "zip", or "blosc" with
+        the package numcodecs.
 
         Raises ArgumentError unless it is the first grid of its file, and for other codecs.
         """
         write_file(path, self._data.numpy(), codec)
+
+    def quantised(self, bits: int | None = None, *, tolerance: float | None = None) -> Volume:
+        """A copy of a float volume whose tiles hold codes of 4, 8 or 16 bits between their least and largest values.
+
+        With `tolerance` each tile has as few bits, 1 to 16, as keep all its voxels within it. Kernels read such volumes
+        as floats, `volume_store` leaves them as they are. Raises ArgumentError for other types, and values that are not
+        finite.
+        """
+        data = quantised(self._data.numpy(), self._grid, bits, tolerance)
+        volume = type(self).__new__(type(self))
+        volume._open(array(data, dtype=k.uint8, device=self.device), data)
+        return volume
 
     # --- new volumes
 
@@ -221,8 +238,8 @@ class Volume:
     ) -> Volume:
         """A volume of an array (nx, ny, nz), or (nx, ny, nz, 3 or 4) of vectors; tiles full of background are left out.
 
-        min_world: where element (0, 0, 0) is. dtype: of the values; by default int32 if `bg_value` is an int, else
-        float, vec3 or vec4. Raises ArgumentError
+        min_world: where element (0, 0, 0) is. dtype: of the values, bool for one bit each; by default int32 if
+        `bg_value` is an int, else float, vec3 or vec4. Raises ArgumentError
         for other shapes and for voxel sizes that are not positive.
         """
         values = np.asarray(ndarray)
@@ -240,8 +257,9 @@ class Volume:
         spot, g = layout(kind), read_grid(data)
         leaves = data[g.first_leaf :].reshape(-1, spot.leaf)
         picked = blocks.transpose(0, 2, 4, 1, 3, 5, 6)[tuple(used[order].T)]
-        stored = leaves[:, spot.leaf_values :]
-        stored[:] = np.ascontiguousarray(picked).view(np.uint8).reshape(stored.shape)
+        picked = np.ascontiguousarray(picked).reshape(len(order), at.LEAF_COUNT * width)
+        raw = np.packbits(picked, axis=1, bitorder="little") if kind.code == at.BOOL else picked.view(np.uint8)
+        leaves[:, spot.leaf_values : spot.leaf_values + raw.shape[1]] = raw
         volume._open(array(data, dtype=k.uint8, device=device), data)
         return volume
 

@@ -442,3 +442,20 @@ def test_a_block_with_tiles_is_its_first_thread(device):
     out = engine.zeros(3, dtype=int, device=device)
     engine.launch(place_in_block, 3, inputs=[out], device=device)
     assert out.numpy().tolist() == [11] * 3
+
+
+@k.func
+def named(dtype: Any) -> int:
+    return 1 if dtype == k.float32 else 2 if k.int32 == dtype else 3 if dtype == k.bool_ else 4
+
+
+@k.kernel
+def name_types(out: k.array(dtype=int)):
+    out[0], out[1], out[2], out[3] = named(float), named(int), named(bool), named(k.float64)
+    out[4], out[5] = named(k.float32), 1 if type(out[0]) == int else 2  # noqa: E721
+
+
+def test_pythons_types_equal_those_that_they_mean(device):
+    out = engine.full(6, -1, dtype=int, device=device)
+    engine.launch(name_types, 1, inputs=[out], device=device)
+    assert out.numpy().tolist() == [1, 2, 3, 4, 1, 1]

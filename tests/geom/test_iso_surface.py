@@ -175,3 +175,17 @@ def test_the_object_keeps_its_bounds_and_takes_new_sizes():
     iso.resize(12, 12, 12)
     iso.surface(engine.array(sphere(12).astype(np.float32), dtype=float))
     assert len(iso.indices.numpy()) % 3 == 0 and len(iso.verts.numpy()) > 20
+
+
+def test_older_names_warn_at_the_line_that_uses_them():
+    with pytest.warns(DeprecationWarning, match="`domain_bounds_lower_corner` is deprecated. Use `lower`") as seen:
+        iso = engine.MarchingCubes(4, 4, 4, domain_bounds_lower_corner=(0, 0, 0))
+    assert seen[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=r"MarchingCubes\.domain_bounds_upper_corner is deprecated") as seen:
+        iso.domain_bounds_upper_corner = (1, 1, 1)
+    assert seen[0].filename == __file__ and iso.upper == (1, 1, 1)
+    field = engine.array(np.random.default_rng(1).normal(size=(4, 4, 4)), dtype=float)
+    with pytest.warns(DeprecationWarning, match="Use `extract` instead") as seen:
+        old = engine.MarchingCubes.extract_surface_marching_cubes(field)
+    assert seen[0].filename == __file__
+    np.testing.assert_array_equal(old[1].numpy(), engine.MarchingCubes.extract(field)[1].numpy())

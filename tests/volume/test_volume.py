@@ -1,6 +1,7 @@
 """Sparse volumes against plain NumPy: numbers of voxels, lookups, samples, derivatives, files, and damaged files."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -256,8 +257,32 @@ def test_files_come_back_as_they_were(tmp_path):
             read = engine.Volume.load_from_nvdb(tmp_path / "a.nvdb")
             assert np.array_equal(read.array().numpy(), made.array().numpy())
             assert read.get_grid_info() == made.get_grid_info() and read.load_next_grid() is None
-    with pytest.raises(ArgumentError, match="Blosc"):
-        made.save_to_nvdb(tmp_path / "a.nvdb", "blosc")
+
+
+def test_files_packed_with_blosc(tmp_path, monkeypatch):
+    pytest.importorskip("numcodecs")
+    made = engine.Volume.load_from_numpy(np.random.default_rng(2).normal(size=(30, 9, 20)), voxel_size=0.1)
+    path = tmp_path / "a.nvdb"
+    made.save_to_nvdb(path, "blosc")
+    packed = path.read_bytes()
+    first = packed.index(b"\0", 16 + 176) + 1  # behind the name
+    assert int.from_bytes(packed[first : first + 8], "little") == len(packed) - first - 8 < made.array().size / 4
+    assert packed[first + 8 + 3] == 4 and int.from_bytes(packed[first + 12 : first + 16], "little") == made.array().size
+    read = engine.Volume.load_from_nvdb(packed)
+    assert np.array_equal(read.array().numpy(), made.array().numpy())
+    for size in (first + 4, first + 8, first + 20, len(packed) - 1):
+        with pytest.raises(ArgumentError):
+            engine.Volume.load_from_nvdb(packed[:size])
+    for place, number in ((first, 2**63), (first + 12, 2**31), (first + 20, 3), (first + 24, 2**32 - 1)):
+        damaged = bytearray(packed)
+        damaged[place : place + 4] = (number & 2**32 - 1).to_bytes(4, "little")
+        with pytest.raises(ArgumentError):
+            engine.Volume.load_from_nvdb(bytes(damaged))
+    monkeypatch.setitem(sys.modules, "numcodecs", None)
+    with pytest.raises(ArgumentError, match="takes the package numcodecs"):
+        engine.Volume.load_from_nvdb(packed)
+    with pytest.raises(ArgumentError, match="takes the package numcodecs"):
+        made.save_to_nvdb(path, "blosc")
 
 
 def test_files_of_nanovdbs_own_tools(assets, tmp_path):
@@ -386,3 +411,17 @@ def test_volumes_page(tmp_path):
     path = tmp_path / "page.py"
     path.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)))
     exec(compile(path.read_text(), str(path), "exec"), {"__name__": "page"})
+
+
+def test_damage_in_a_later_grid_is_said_before_what_is_not_supported(tmp_path):
+    plain = np.frombuffer(sound_file(tmp_path), np.uint8)[16 + 176 + 1 :].copy()
+    other_order = plain.copy()
+    other_order[at.FLAGS_AT] &= ~np.uint8(at.BREADTH_FIRST)
+    damaged = plain.copy()
+    damaged[at.BLIND_AT : at.BLIND_AT + 8] = 255
+    damaged[at.NAME_AT : at.NAME_AT + at.NAME_SIZE] = 65
+    for grids, message in ((other_order, "not in breadth-first order"), (damaged, "name has no end")):
+        with pytest.raises(ArgumentError, match=message):
+            engine.Volume.load_from_nvdb(grids.tobytes())
+    with pytest.raises(ArgumentError, match="name has no end"):
+        engine.Volume.load_from_nvdb(np.concatenate([other_order, damaged]).tobytes())

@@ -257,6 +257,9 @@ def compare(ctx: Lowering, op: ast.cmpop, a: Value, b: Value, node: ast.AST) -> 
         test = {ast.Is: operator.is_, ast.IsNot: operator.is_not, ast.In: lambda x, y: x in y,
                 ast.NotIn: lambda x, y: x not in y}[type(op)]  # fmt: skip
         return Static(test(a.value, b.value))
+    if isinstance(a, Static) and isinstance(b, Static):  # `float` and `int` mean types where they are compared with one
+        a, b = (Static(types.PYTHON[x.value]) if isinstance(x.value, type) and x.value in types.PYTHON
+                and isinstance(other.value, types.Type) else x for x, other in ((a, b), (b, a)))  # fmt: skip
     return binary(ctx, OPERATORS[type(op)], a, b, node)
 
 
