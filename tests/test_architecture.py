@@ -45,7 +45,7 @@ PEERS_MAY_IMPORT_EACH_OTHER = {0, 10}  # single files rather than folders
 CONFINED = {
     "pxr": ("engine/sim/scene_usd", "engine/sim/frames_usd"),
     "llvmlite": ("engine/compiler/emit_", "engine/compiler/target_"),
-    "cuda": ("engine/context/device_cuda.py", "engine/context/emulator/driver.py"),
+    "cuda": ("engine/context/device_cuda.py", "engine/context/emulator/calls.py"),
     "mujoco": ("engine/sim/scene_mjcf",),
     "rapier3d": ("engine/bench/peer_rapier.py",),
     "z3": ("engine/compiler/audit/solver.py",),

@@ -323,10 +323,10 @@ def _warp_barrier(e: Warp, f: Form) -> None:
 
 @rule("call", "uni", "")
 def _call(e: Warp, f: Form) -> None:
-    """Calls `vprintf`. The arguments are what `st.param` stored before."""
+    """Calls a function that every driver has. The arguments are what `st.param` stored before."""
     operands = f.source.operands
     name = next((o for o in operands if isinstance(o, Symbol)), None)
-    if name is None or name.name != "vprintf":
+    if name is None or name.name not in _FUNCTIONS:
         raise f.refuse(f"calls '{name.name}', and calls are not supported" if name else "calls through a pointer")
     groups = [o for o in operands if isinstance(o, Group)]
     texts = []
@@ -335,12 +335,30 @@ def _call(e: Warp, f: Form) -> None:
         if (item.name, 0) not in e.call_arguments:
             raise f.refuse(f"passes '{item.name}', which has no value")
         texts.append(e.call_arguments[item.name, 0][1])
-    for text, where in zip(texts, ("%at", "%in"), strict=True):
-        e.lines.append(f"  store {e.type(types.uint64)} {text}, ptr {where}, align 64")
-    e.call("emu_print", f"i32 {e.active()}", "ptr %at", "ptr %in")
+    if len(texts) != 2:
+        raise f.refuse(f"passes {len(texts)} arguments to '{name.name}', which takes 2")
+    _FUNCTIONS[name.name](e, f, *texts)
     for item in groups[0].items if len(groups) > 1 else ():
         assert isinstance(item, Reg | Symbol)
         e.call_arguments[item.name, 0] = (_WORD, "zeroinitializer")
+
+
+def _print(e: Warp, f: Form, text: str, values: str) -> None:
+    for given, where in ((text, "%at"), (values, "%in")):
+        e.lines.append(f"  store {e.type(types.uint64)} {given}, ptr {where}, align 64")
+    e.call("emu_print", f"i32 {e.active()}", "ptr %at", "ptr %in")
+
+
+def _set_condition(e: Warp, f: Form, handle: str, value: str) -> None:
+    """Sets a condition of a graph: its handle is the address of the value (`emulator.graphs`)."""
+    e.lines.append(f"  store {e.type(types.uint64)} {handle}, ptr %at, align 64")
+    e.lines.append(f"  store {e.bits_type(32)} {value}, ptr %in, align 64")
+    site = e.site(f.source, "store", "global", 4, 1)
+    e.call(access_name("store", "memory", 32), f"i32 {e.active()}", "ptr %at", "i64 0", "ptr %in", f"i64 {site}",
+           "i64 3", f"i32 {GLOBAL}")  # fmt: skip
+
+
+_FUNCTIONS = {"vprintf": _print, "cudaGraphSetConditional": _set_condition}
 
 
 for _name in ("bra", "brx", "ret", "exit", "trap"):  # `emit_warp32` ends blocks with these; they have a form, too

@@ -21,11 +21,11 @@ from engine.context import gradients, recording
 from engine.context.array import array
 from engine.context.array_indexed import indexedarray
 from engine.context.device import Device, get_device
-from engine.context.graph import (
+from engine.context.graph import Graph
+from engine.context.graph_steps import (
     CapturedCopy,
     CapturedLaunch,
     Condition,
-    Graph,
     If,
     Stamp,
     While,
@@ -225,7 +225,7 @@ class ScopedCapture:
 
 
 def is_conditional_graph_supported() -> bool:
-    """Whether graphs can hold conditions and loops: always."""
+    """Whether graphs can hold conditions and loops: always; a driver before CUDA 12.4 lets the host read them."""
     return True
 
 

@@ -11,6 +11,8 @@ import ctypes
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from engine.context import memory, recording
 from engine.context.array_views import byte_span
 from engine.context.checks import CheckedProgram, DeviceFaultRecord
 from engine.context.device import Program, register_family
+from engine.context.graph_conditions import ENTRY as CONDITION_ENTRY
+from engine.context.graph_conditions import condition_kernel
 from engine.errors import DeviceError, LaunchError
 from engine.timer import timer
 
@@ -90,6 +94,18 @@ def _pointers(
     return found
 
 
+@dataclass
+class PackedLaunch:
+    """A launch as the driver takes it: its grid, and what its parameters point to, which lives as long."""
+
+    function: Any
+    blocks: int
+    threads: int  # of a block
+    shared: int  # bytes of dynamic shared memory
+    pointers: Any  # array of pointers to the parameters
+    kept: list[Any]
+
+
 class CudaProgram:
     """A kernel in the memory of a device. Its one parameter is the launch block, or the address of a copy of it."""
 
@@ -120,15 +136,23 @@ class CudaProgram:
         return [(int.from_bytes(block[at : at + 8], "little"), name, stride) for at, name, stride in self.pointers]
 
     def run(self, block: bytes, size: int) -> None:
+        packed = self.packed(block, size)
+        with timer.range(self.name):
+            grid, threads = (packed.blocks, 1, 1), (packed.threads, 1, 1)
+            self.device.launch(packed.function, grid, threads, packed.shared, ctypes.addressof(packed.pointers))
+
+    def packed(self, block: bytes, size: int) -> PackedLaunch:
+        """A launch of `size` threads as the driver takes it. Raises LaunchError for a block of too many threads."""
         if self.device.name_arrays is not None:
             self.device.name_arrays(lambda: self._arrays(block))
         holder = ctypes.c_char_p(block)
         place = ctypes.c_void_p.from_buffer(holder).value or 0
+        kept: list[Any] = [block]
         if self.by_pointer:
             copy = self.device.alloc(len(block), zeroed=False)
             self.device.upload(copy.ptr, block, len(block))
-            place = ctypes.addressof(argument := ctypes.c_uint64(copy.ptr))
-        pointers = (ctypes.c_void_p * 1)(place)
+            kept += [copy, argument := ctypes.c_uint64(copy.ptr)]
+            place = ctypes.addressof(argument)
         threads = int.from_bytes(block[:8], "little")  # of a block
         if not self.has_blocks:
             threads = min(threads, self.best_threads)
@@ -136,10 +160,7 @@ class CudaProgram:
             most = f"at most {self.most_threads} threads for this kernel"
             raise LaunchError(self.name, "block_dim", most, str(threads))
         blocks = size if self.sharing else -(-size // threads)
-        with timer.range(self.name):
-            self.device.launch(self.function, (blocks, 1, 1), (threads, 1, 1), self.shared, ctypes.addressof(pointers))
-        if self.by_pointer:
-            del argument
+        return PackedLaunch(self.function, blocks, threads, self.shared, (ctypes.c_void_p * 1)(place), kept)
 
     def bind(self, block: bytes, size: int, count: int) -> Callable[[], None]:
         if not size:
@@ -383,6 +404,21 @@ class CudaDevice:
             words = ": ".join(part[1].decode() for part in (name, text) if part[1])
             raise DeviceError("cuLaunchKernel", int(found[0]), words, (f"grid={grid}", f"block={block}"))
 
+    @cached_property
+    def cuda_version(self) -> tuple[int, int]:
+        """The CUDA version of the driver."""
+        number = int(self.check("cuDriverGetVersion"))
+        return number // 1000, number % 1000 // 10
+
+    @cached_property
+    def set_condition(self) -> Any:
+        """The kernel that sets the conditional nodes of graphs."""
+        from engine.compiler.target_ptx import newest_for, ptx_target  # needs LLVM
+
+        target = ptx_target(newest_for(self.arch))
+        text = condition_kernel(target.arch, target.version)
+        return self.check("cuModuleGetFunction", self.load_module(text.encode()), CONDITION_ENTRY)
+
     def synchronize(self) -> None:
         """Wait for the work of all queues."""
         self.enter()
@@ -395,6 +431,11 @@ class CudaDevice:
         mark = _Mark(self, self.check("cuEventCreate", 0))
         self.check("cuEventRecord", mark.event, self.stream)
         return mark
+
+    def unrecorded_mark(self) -> _Mark:
+        """A mark that a graph records."""
+        self.enter()
+        return _Mark(self, self.check("cuEventCreate", 0))
 
     def hold(self, mark: _Mark) -> None:
         """Work given from now on waits for `mark`; Python does not."""
@@ -464,16 +505,36 @@ def _with_clock(device: CudaDevice) -> CudaDevice:
 
 EMULATED = (75, 80, 86, 87, 89, 90, 100, 120)
 DEFAULT_EMULATED = 80
+MOST_EMULATED = 16  # of one kind
+
+
+_machine: list[Any] = []  # the driver of all emulated GPUs
+_emulated: dict[str, CudaDevice] = {}
 
 
 def _open_emulated(name: str) -> CudaDevice:
-    """The emulated GPU of the architecture in the name, with its launches traced where the name ends in `:trace`."""
-    traced = name.endswith(":trace")
-    arch = name.removesuffix(":trace").partition(":")[2] or f"sm_{DEFAULT_EMULATED}"
-    known = [f"sm_{number}" for number in EMULATED]
-    if arch not in known:
-        names = ", ".join(f"emu:{k}" for k in known)
-        raise DeviceError(f"unknown device '{name}'; emulated GPUs are {names}, each also with ':trace' behind it")
+    """The emulated GPU of a name: `emu`, with an architecture, a number and `trace` behind it, in any order."""
+    arch, number, traced = DEFAULT_EMULATED, 0, False
+    for part in name.split(":")[1:]:
+        if part == "trace":
+            traced = True
+        elif part.isdecimal() and int(part) < MOST_EMULATED:
+            number = int(part)
+        elif part.startswith("sm_") and part[3:].isdecimal() and int(part[3:]) in EMULATED:
+            arch = int(part[3:])
+        else:
+            names = ", ".join(f"emu:sm_{k}" for k in EMULATED)
+            raise DeviceError(f"unknown device '{name}'; emulated GPUs are {names}, each also with ':trace' behind it, "
+                              f"or with a number below {MOST_EMULATED} ('emu:1')")  # fmt: skip
+    if not number:  # the first one of a kind has no number
+        name = ":".join(part for part in name.split(":") if not part.isdecimal())
+    if name not in _emulated:
+        _emulated[name] = _emulate(name, arch, traced)
+    return _emulated[name]
+
+
+def _emulate(name: str, arch: int, traced: bool) -> CudaDevice:
+    """One more emulated GPU, with its launches traced if wanted."""
     try:
         from engine.context.emulator.driver import Driver
         from engine.context.emulator.trace import Trace, report_at_exit
@@ -481,11 +542,15 @@ def _open_emulated(name: str) -> CudaDevice:
         raise DeviceError(
             f"device '{name}' is not available: the package cuda-python is not installed ({error})"
         ) from None
-    driver = Driver(int(arch[3:]))
+    if _machine:
+        driver, ordinal = _machine[0], _machine[0].add_gpu(arch)
+    else:
+        driver, ordinal = Driver(arch), 0
+        _machine.append(driver)
     if traced:
-        driver.own_trace = Trace()
-        report_at_exit(name, driver.own_trace)
-    return _with_clock(CudaDevice(name, driver, name_arrays=driver.name_arrays))
+        driver.gpus[ordinal].own_trace = trace = Trace()
+        report_at_exit(name, trace)
+    return _with_clock(CudaDevice(name, driver, ordinal, name_arrays=driver.name_arrays))
 
 
 register_family("cuda", _open_cuda)

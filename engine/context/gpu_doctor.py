@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.context.graph_conditions import CONDITIONS_SINCE
+
 NVIDIA_PCI = "0x10de"
 LEAST_CAPABILITY = (7, 5)
 LEAST_LOCKED = 64 << 20  # bytes of pinned memory that a process should be allowed
@@ -124,7 +126,11 @@ def _ask_driver(driver: Any, needed_cuda: Callable[[int], tuple[int, int]], mend
         return [GpuCheck("gpu driver", False, f"cuInit says {name}: {again}")]
     version = int(driver.cuDriverGetVersion()[1])
     has = version // 1000, version % 1000 // 10
-    checks = [GpuCheck("gpu driver", True, f"CUDA {has[0]}.{has[1]}")]
+    text = f"CUDA {has[0]}.{has[1]}"
+    if has < CONDITIONS_SINCE:
+        least = "{}.{}".format(*CONDITIONS_SINCE)
+        text += f"; the host reads the conditions of graphs, a driver for CUDA {least} would let the GPU do it"
+    checks = [GpuCheck("gpu driver", True, text)]
     count = int(driver.cuDeviceGetCount()[1])
     if not count:
         checks.append(GpuCheck("gpu count", False, "the driver shows no GPU: look at CUDA_VISIBLE_DEVICES"))

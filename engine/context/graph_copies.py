@@ -9,12 +9,14 @@ without a gap in both become one. A value that is repeated is a source with stri
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
 import numpy as np
 
 from engine.compiler import lang as k
+from engine.compiler import types
 from engine.context.array import array
 from engine.context.memory import Block
 from engine.errors import CaptureError
@@ -83,6 +85,34 @@ def copy_launch(target: np.ndarray, target_block: Block, source: np.ndarray, sou
         return fill_line, shape, [dst, _words(word, (1,), (word,), source.ctypes.data, source_block, device)]
     src = _words(word, shape, tuple(s for _, _, s in axes), source.ctypes.data, source_block, device)
     return _COPIES[len(axes) - 1], shape, [dst, src]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A copy of `count` words of `size` bytes without gaps; or a fill with `value`, where there is no source."""
+
+    target: int  # address
+    source: int
+    size: int
+    count: int
+    value: int = 0
+
+
+def one_run(kernel: Any, dim: tuple[int, ...], args: list[array], host: np.ndarray | None) -> Words | None:
+    """What a launch of `copy_launch` does, where it is one run of bytes; `host` are the values that it fills with."""
+    target, source = args
+    size = types.leaves(target.element)[0][1].size
+    if len(dim) != 1 or not dim[0] or size != target.strides[0]:
+        return None
+    if kernel is copy_line:
+        return Words(target.ptr, source.ptr, size, dim[0]) if source.strides[0] == size else None
+    if host is None or not host.size:
+        return None  # the value is read at each replay
+    value = int.from_bytes(np.ascontiguousarray(host).reshape(-1).view(np.uint8)[:size].tobytes(), "little")
+    if size == 8:  # the driver fills with at most 4 bytes
+        low, high = value & 0xFFFFFFFF, value >> 32
+        return Words(target.ptr, 0, 4, 2 * dim[0], low) if low == high else None
+    return Words(target.ptr, 0, size, dim[0], value)
 
 
 def joined(axes: Axes) -> Axes:

@@ -140,7 +140,9 @@ def trace_of(device: str) -> Trace:
 
     Raises ValueError for a device that is not traced, DeviceError for one that does not exist.
     """
-    found: Trace | None = getattr(getattr(get_device(device), "driver", None), "own_trace", None)
+    home = get_device(device)
+    gpus = getattr(getattr(home, "driver", None), "gpus", None)
+    found: Trace | None = None if gpus is None else gpus[int(home.ordinal)].own_trace  # type: ignore[attr-defined]
     if found is None:
         raise ValueError(f"device '{device}' is not traced; 'cpu:trace' is, and 'emu:…:trace'")
     return found

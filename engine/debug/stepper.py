@@ -258,10 +258,11 @@ class Stepper:
 
 def emulated_driver(device: Any) -> Any:
     """The driver of an emulated GPU. Raises ValueError for another device."""
-    home = get_device(device)
+    home: Any = get_device(device)
     driver = getattr(home, "driver", None)
     if not hasattr(driver, "catcher"):
         raise ValueError(f"device '{home.name}' cannot be looked into; emulated GPUs ('emu', 'emu:sm_90') can")
+    home.enter()  # what the driver then says of its memory and architecture is of this GPU
     return driver
 
 

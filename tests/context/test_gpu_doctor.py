@@ -127,6 +127,10 @@ def test_what_the_driver_lacks(machine: Path) -> None:
         (check,) = wrong(machine, driver)
         assert check.name == name and text in check.text
 
+    older = Changed(cuDriverGetVersion=(ok, 12_020))
+    (said,) = [c for c in diagnose(lambda: older, needed, -1, machine) if c.name == "gpu driver"]
+    assert said.ok and "the host reads the conditions of graphs, a driver for CUDA 12.4" in said.text
+
     def no_binding() -> None:
         raise ImportError
 

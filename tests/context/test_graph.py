@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import engine
 from engine.compiler import lang as k
 from engine.config import config
-from engine.context import array, empty, graph, indirect, launch, table, zeros
+from engine.context import array, empty, graph_native, indirect, launch, table, zeros
 from engine.errors import CaptureError, LaunchError, TapeError
 from engine.kernels.reduce import reduce_sum
 from engine.kernels.scan import scan
@@ -69,9 +69,9 @@ def captured(body, *args):
 def sharing(request, monkeypatch):
     """Grids offered to the workers as usual, or all of them whatever they cost."""
     if request.param == "always shared":
-        monkeypatch.setattr(graph, "ENTER_NS", -1.0)
-        monkeypatch.setattr(graph, "OFFER_NS", -1.0)
-        monkeypatch.setattr(graph.Choice, "with_team", lambda self: True)
+        monkeypatch.setattr(graph_native, "ENTER_NS", -1.0)
+        monkeypatch.setattr(graph_native, "OFFER_NS", -1.0)
+        monkeypatch.setattr(graph_native.Choice, "with_team", lambda self: True)
 
 
 def test_capturing_runs_nothing_and_replay_runs_all():
@@ -159,8 +159,8 @@ def test_every_thread_runs_once(n, workers, sharing):
 
 
 def test_workers_take_part(monkeypatch):
-    monkeypatch.setattr(graph, "ENTER_NS", -1.0)
-    monkeypatch.setattr(graph.Choice, "with_team", lambda self: True)
+    monkeypatch.setattr(graph_native, "ENTER_NS", -1.0)
+    monkeypatch.setattr(graph_native.Choice, "with_team", lambda self: True)
     x, y = array(np.ones(200_000, np.float32)), zeros(200_000)
 
     def body():
@@ -232,8 +232,8 @@ def test_a_graph_gives_the_bits_of_the_calls_one_by_one(program, n, shared):
     eager = Program(n)
     for _ in range(2):
         eager.run(program)
-    limits = graph.ENTER_NS, graph.OFFER_NS
-    graph.ENTER_NS, graph.OFFER_NS = (-1.0, -1.0) if shared else limits
+    limits = graph_native.ENTER_NS, graph_native.OFFER_NS
+    graph_native.ENTER_NS, graph_native.OFFER_NS = (-1.0, -1.0) if shared else limits
     try:
         for workers in (1, 2, 4):
             other = Program(n)
@@ -243,7 +243,7 @@ def test_a_graph_gives_the_bits_of_the_calls_one_by_one(program, n, shared):
                 g.launch()
             assert other.bits() == eager.bits()
     finally:
-        graph.ENTER_NS, graph.OFFER_NS = limits
+        graph_native.ENTER_NS, graph_native.OFFER_NS = limits
 
 
 def test_conditions_outside_of_a_capture():
@@ -565,7 +565,7 @@ def test_an_endless_loop_can_be_interrupted():
 
 @pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
 def test_a_forked_child_replays(monkeypatch):
-    monkeypatch.setattr(graph, "ENTER_NS", -1.0)
+    monkeypatch.setattr(graph_native, "ENTER_NS", -1.0)
     x, y = array(np.linspace(0.0, 1.0, 100_000, dtype=np.float32)), zeros(100_000)
     g = captured(launch, wander, 100_000, [x, y])
     with config.scope(threads=2):

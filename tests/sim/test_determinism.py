@@ -8,7 +8,7 @@ import pytest
 from engine.bench.measure import simulation
 from engine.bench.recipes import RECIPES
 from engine.config import config
-from engine.context import graph
+from engine.context import graph, graph_native
 
 SCENES = Path(__file__).parents[2] / "scenes"
 
@@ -24,8 +24,8 @@ def hash_after(make, frames, threads, monkeypatch, graphs=True):
 
     with config.scope(threads=threads, graphs=graphs), monkeypatch.context() as patched:
         patched.setattr(graph.Graph, "launch", watched)
-        patched.setattr(graph, "ENTER_NS", 5_000.0)  # more chances for a busy second worker
-        patched.setattr(graph.Choice, "with_team", lambda self: True)
+        patched.setattr(graph_native, "ENTER_NS", 5_000.0)  # more chances for a busy second worker
+        patched.setattr(graph_native.Choice, "with_team", lambda self: True)
         sim = make()
         for _ in range(frames):
             sim.step()
