@@ -33,10 +33,10 @@ class KernelTimes:
 
     def __init__(self) -> None:
         from engine.kernels import reduce, sort
-        from engine.sim import particle_neighbours, solver_dfsph
+        from engine.sim import fluid_bodies, fluid_solver, particle_neighbours
 
         self.seconds: dict[str, float] = {}
-        for module in (solver_dfsph, particle_neighbours, sort, reduce):
+        for module in (fluid_solver, fluid_bodies, particle_neighbours, sort, reduce):
             module.launch = self._timed(module.launch)  # type: ignore[attr-defined]
 
     def _timed(self, launch: Any) -> Any:

@@ -127,14 +127,22 @@ def fluid() -> None:
     b = ModelBuilder()
     b.set_particle_radius(0.05)
     b.set_domain((0, 0, 0), (0.6, 0.5, 1.2))
-    b.add_fluid_block((0, 0, 0), (0.6, 0.5, 0.4), viscosity=0.01)
+    b.add_fluid_block((0, 0, 0), (0.6, 0.5, 0.4), viscosity=0.01, wall_viscosity=0.01)
     b.add_shape_box(b.add_body(((0.3, 0.25, 0.7), UPRIGHT)), hx=0.1, hy=0.1, hz=0.1)
     sim = Simulation(b.finalize(), dt=1 / 60)
     for _ in range(2):
         sim.step()
 
 
-PROGRAMS = (algorithms, meshes, solids, joints, fluid)
+def periodic_fluid() -> None:
+    """A viscous fluid that fills a box without walls."""
+    b = ModelBuilder()
+    b.set_particle_radius(0.05)
+    b.set_domain((0, 0, 0), (0.4, 0.4, 0.6), periodic="xyz")
+    b.add_fluid_block((0, 0, 0), (0.4, 0.4, 0.6), viscosity=1.0, wall_viscosity=1.0)
+    b.add_shape_sphere(b.add_body(((0.3, 0.25, 0.7), UPRIGHT)), radius=0.15)
+    Simulation(b.finalize(), dt=1 / 200, fluid_options={"filled": True}).step()
+
 
 # program → modules of which it must run every kernel (of `coloring`, those of an overflow are run by `joints`)
 PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
@@ -143,7 +151,9 @@ PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "solids": (solids, ("geom.coll", "geom.broad_phase", "geom.placed", "sim.solver_soft_step_bodies",
                         "sim.solver_soft_step_contact")),
     "joints": (joints, ("sim.solver_soft_step_joints", "sim.coloring")),
-    "fluid": (fluid, ("sim.solver_dfsph", "sim.particle_neighbours", "sim.boundary_samples")),
+    "fluid": (fluid, ("sim.boundary_samples", "sim.fluid_bodies", "sim.fluid_solver.add_forces")),
+    "periodic_fluid": (periodic_fluid, ("sim.solver_dfsph", "sim.particle_", "sim.fluid_viscosity",
+                                         "sim.fluid_solver.fall", "sim.fluid_solver.move")),
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ that push twice as hard as they weigh (Band et al. 2018) give the right pressure
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,12 +25,17 @@ DEPTH = 1.8  # radii
 MOST_CANDIDATES = 5e7
 
 
-def box_layer(lower: Floats, upper: Floats, spacing: float) -> Floats:
-    """(n, 3) points on the six faces of a box, at most `spacing` apart, edges and corners once."""
+def box_layer(lower: Floats, upper: Floats, spacing: float, open_axes: Sequence[int] = ()) -> Floats:
+    """(n, 3) points on the six faces of a box, at most `spacing` apart, edges and corners once.
+
+    open_axes: those that repeat themselves; they have no faces, and nothing on the upper end.
+    """
     cells = np.maximum(1, np.ceil((upper - lower) / spacing - 1e-4)).astype(int)
     axes = [np.linspace(lower[a], upper[a], cells[a] + 1) for a in range(3)]
-    index = np.stack(np.meshgrid(*(np.arange(c + 1) for c in cells), indexing="ij"), axis=-1).reshape(-1, 3)
-    surface = ((index == 0) | (index == cells)).any(axis=1)
+    counts = [cells[a] + (a not in open_axes) for a in range(3)]
+    index = np.stack(np.meshgrid(*(np.arange(c) for c in counts), indexing="ij"), axis=-1).reshape(-1, 3)
+    faced = [a for a in range(3) if a not in open_axes]
+    surface = ((index == 0) | (index == cells))[:, faced].any(axis=1)
     return np.stack([axes[a][index[surface, a]] for a in range(3)], axis=1)
 
 
@@ -148,14 +153,21 @@ def weigh_points(grid: k.uint64, points: k.array(dtype=k.vec3), support: float, 
     total[i] = sum
 
 
-def volumes(points: Floats, radius: float) -> Floats:
-    """(n,) m³ that the points of one body stand for."""
-    if not len(points):
+def volumes(points: Floats, radius: float, lower: Floats | None = None, period: Floats | None = None) -> Floats:
+    """(n,) m³ that the points of one body stand for; period: (3,) m after which each axis repeats itself from `lower`
+    on, 0 for never."""
+    n = len(points)
+    if not n:
         return np.zeros(0)
     support = 4.0 * radius
+    for a in range(3):
+        if lower is not None and period is not None and period[a] > 0.0:
+            step = np.eye(3)[a] * period[a]
+            low, high = points[:, a] < lower[a] + support, points[:, a] > lower[a] + period[a] - support
+            points = np.vstack([points, points[low] + step, points[high] - step])
     placed = array(points, dtype=k.vec3, device="cpu")
-    total = zeros(len(points), dtype=float, device="cpu")
+    total = zeros(n, dtype=float, device="cpu")
     grid = HashGrid(64, 64, 64, device="cpu")
     grid.build(placed, support)
-    launch(weigh_points, len(points), inputs=[grid.id, placed, support, total], device="cpu")
+    launch(weigh_points, n, inputs=[grid.id, placed, support, total], device="cpu")
     return GAMMA / total.numpy().astype(float)

@@ -37,7 +37,7 @@ class BuilderCore:
         self.fluids: list[Any] = []  # builder_particles.FluidRecord
         self.particles: list[tuple[Floats, Floats, int, bool]] = []  # positions, velocities, fluid, fill
         self.particle_radius = 0.025  # m
-        self.domain: tuple[Floats, Floats, bool] | None = None  # lower, upper, whether it has walls
+        self.domain: Any = None  # builder_particles.Domain
         self.filter_pairs: set[tuple[int, int]] = set()
         self.world_count = 0  # worlds that exist so far
         self.own_world = -1  # the world of bodies that are added one by one; −1 until there is one

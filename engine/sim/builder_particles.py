@@ -19,7 +19,23 @@ from engine.state.schema import UNLIMITED, WORLD_BODY
 ZERO = np.zeros(3)
 FAR = np.full(3, UNLIMITED)
 MOST_PARTICLES = 1 << 27
+NO_SLIP = 5.0  # viscosity against solids, of that inside, which holds the fluid beside a wall still
 CLEAR = 0.8  # radii that a particle which fills a box keeps from solids
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The box around all particles."""
+
+    lower: Floats  # (3,) m
+    upper: Floats
+    walls: bool  # of the axes that are not periodic
+    periodic: tuple[int, ...]  # axes whose faces are one
+
+    @property
+    def period(self) -> Floats:
+        """(3,) m; 0 for axes that do not repeat themselves."""
+        return np.array([(self.upper - self.lower)[a] if a in self.periodic else 0.0 for a in range(3)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +61,20 @@ class ParticleMethods(BuilderCore):
                 raise ValueError("cannot change after particles were added")
         self.particle_radius = value
 
-    def set_domain(self, lower: Any, upper: Any, walls: bool = True) -> None:
+    def set_domain(self, lower: Any, upper: Any, walls: bool = True, *, periodic: str = "") -> None:
         """A box (world, m) that no particle may leave; `walls`: its faces hold the fluid, otherwise it may run out.
 
-        Raises SceneError for a box without volume.
+        periodic: axes, "x" to "xyz", at whose ends what leaves the box on one side comes in on the other. Particles and
+        what solids do to them repeat themselves there; contacts between bodies do not.
+        Raises SceneError for a box without volume, a periodic one shorter than 4 radii, or an unknown axis.
         """
         with self._errors_of("domain"):
             low, high = as_vector(lower), as_vector(upper)
             if not (high > low).all():
                 raise ValueError(f"has no volume: {low.tolist()} to {high.tolist()}")
-        self.domain = (low, high, bool(walls))
+            if not isinstance(periodic, str) or set(periodic) - set("xyz"):
+                raise ValueError(f'periodic takes some of the axes "xyz", got {periodic!r}')
+        self.domain = Domain(low, high, bool(walls), tuple(a for a in range(3) if "xyz"[a] in periodic))
 
     def add_fluid(
         self, density: float = 1000.0, viscosity: float = 1e-6, wall_viscosity: float = 0.0, *, label: str | None = None
@@ -142,10 +162,11 @@ def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
     q, qd, fluid = q[room], qd[room], fluid[room]
     points, bodies, weights = _boundary(builder, q) if len(q) else (np.zeros((0, 3)), np.zeros(0, int), np.zeros(0))
     fluids = builder.fluids
-    walls = builder.domain[:2] if builder.domain is not None and builder.domain[2] else (-FAR, FAR)
+    lower, upper, period = _faces(builder)
     return {
-        "domain_lower": [walls[0]],
-        "domain_upper": [walls[1]],
+        "domain_lower": [lower],
+        "domain_upper": [upper],
+        "domain_period": [period],
         "particle_radius": [builder.particle_radius],
         "particle_q": q,
         "particle_qd": qd,
@@ -165,8 +186,9 @@ def _with_room(builder: ParticleMethods, q: Floats, fill: np.ndarray) -> np.ndar
     clear = CLEAR * builder.particle_radius
     along = np.argsort(q[:, 0], kind="stable")
     x = q[along, 0]
-    for shape in solids(builder) if len(q) else ():
-        world = _world_pose(builder, shape)
+    ways = _repeats(builder.domain)
+    for shape, way in ((s, w) for s in solids(builder) for w in ways) if len(q) else ():
+        world = _world_pose(builder, shape) + np.append(way, np.zeros(4))
         reach = bounding_radius(shape.kind, shape.scale, shape.hull) + clear
         near = along[np.searchsorted(x, world[0] - reach) : np.searchsorted(x, world[0] + reach, "right")]
         near = np.sort(near[(np.abs(q[near] - world[:3]) <= reach).all(axis=1)])
@@ -179,32 +201,59 @@ def _with_room(builder: ParticleMethods, q: Floats, fill: np.ndarray) -> np.ndar
     return stay
 
 
+def _faces(builder: ParticleMethods) -> tuple[Floats, Floats, Floats]:
+    """(lower, upper corner, period) of walls and periodic faces; axes without either are unlimited."""
+    domain = builder.domain
+    if domain is None:
+        return -FAR, FAR, ZERO
+    with builder._errors_of("domain"):
+        for a in domain.periodic:
+            if domain.period[a] < 4.0 * builder.particle_radius:
+                raise ValueError(f"is periodic along {'xyz'[a]} after {domain.period[a]:g} m, less than 4 radii")
+    held = np.array([domain.walls or a in domain.periodic for a in range(3)])
+    return np.where(held, domain.lower, -FAR), np.where(held, domain.upper, FAR), domain.period
+
+
+def _repeats(domain: Domain | None) -> Floats:
+    """(n, 3) how far away a domain repeats what is in it, itself included: one period to each side."""
+    period = ZERO if domain is None else domain.period
+    ways = [(-p, 0.0, p) if p > 0.0 else (0.0,) for p in period]
+    return np.stack(np.meshgrid(*ways, indexing="ij"), axis=-1).reshape(-1, 3)
+
+
 def _boundary(builder: ParticleMethods, q: Floats) -> tuple[Floats, np.ndarray, Floats]:
     """(position in the body frame, body, volume) of the points of all solids, bodies in order, the world last."""
-    radius = builder.particle_radius
+    radius, domain = builder.particle_radius, builder.domain
     layers: dict[int, list[Floats]] = {}
-    lower, upper = q.min(axis=0) - 4.0 * radius, q.max(axis=0) + 4.0 * radius
-    if builder.domain is not None:
-        lower, upper, walls = builder.domain
+    lower, upper, period = q.min(axis=0) - 4.0 * radius, q.max(axis=0) + 4.0 * radius, ZERO
+    if domain is not None:
+        lower, upper, period = domain.lower, domain.upper, domain.period
         _refuse(builder, q, np.flatnonzero(((q < lower) | (q > upper)).any(axis=1)), "outside the domain")
-        if walls:
-            deep = samples.DEPTH * radius
-            layers[WORLD_BODY] = [samples.box_layer(lower - deep, upper + deep, 2.0 * radius)]
+        if domain.walls:
+            deep = np.where(period > 0.0, 0.0, samples.DEPTH * radius)
+            layers[WORLD_BODY] = [samples.box_layer(lower - deep, upper + deep, 2.0 * radius, domain.periodic)]
     for shape in solids(builder):
         if shape.kind == ShapeType.PLANE:
             points = samples.plane_layer(_world_pose(builder, shape), lower, upper, radius)
         else:
             with builder._errors_of(shape.label):
                 points = _moved(_layer(shape, radius), shape.pose)
-        if layers.get(WORLD_BODY) and shape.body == WORLD_BODY and builder.domain is not None:
-            points = points[((points >= lower) & (points <= upper)).all(axis=1)]  # behind the walls nothing is felt
+        if shape.body == WORLD_BODY:
+            if shape.kind != ShapeType.PLANE:  # a plane goes on behind periodic faces: it is there already
+                turns = np.floor((points - lower) / np.where(period > 0.0, period, np.inf))
+                points = points - np.where(period > 0.0, turns * period, 0.0)
+            felt = (points >= lower) & np.where(period > 0.0, points < upper, points <= upper)
+            if not (domain is not None and domain.walls):
+                felt |= period == 0.0  # behind walls nothing is felt
+            points = points[felt.all(axis=1)]
         layers.setdefault(shape.body, []).append(points)
     order = sorted(layers, key=lambda body: (body == WORLD_BODY, body))
     sets = [np.vstack(layers[body]) for body in order]
     weights: dict[bytes, Floats] = {}  # of equal bodies once
-    for points in sets:
+    for body, points in zip(order, sets, strict=True):
         if points.tobytes() not in weights:
-            weights[points.tobytes()] = samples.volumes(points, radius)
+            of_world = (lower, period) if body == WORLD_BODY else ()
+            weights[points.tobytes()] = samples.volumes(points, radius, *of_world)
     return (
         np.vstack([np.zeros((0, 3)), *sets]),
         np.concatenate([np.zeros(0, int), *(np.full(len(p), body) for body, p in zip(order, sets, strict=True))]),

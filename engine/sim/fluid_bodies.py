@@ -16,6 +16,7 @@ the bodies, and one thread sums a body's in that order: no atomics, and the same
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from engine.compiler import lang as k
 from engine.context import array, launch, zeros
 from engine.kernels.reduce import Bounds
 from engine.sim.cubic_spline import slope
-from engine.sim.particle_neighbours import GROUP, Motion, Neighbours, Place, drag_strength
+from engine.sim.particle_cells import GROUP, Place, add_near
+from engine.sim.particle_neighbours import Motion, Neighbours, drag_strength
 from engine.sim.solver_soft_step_bodies import (
     BodyFrame,
     BodyInertia,
@@ -78,6 +80,12 @@ def place_bodies(
     pose[i] = k.transform(centre, rotated(frame[i].q, moving.w * ahead))
 
 
+@k.func
+def arm(m: Model, pose: k.array(dtype=k.transform), body: int, point: int) -> k.vec3:
+    """From the centre of mass to a point of the body, in the world, m."""
+    return k.quat_rotate(pose[body].q, m.boundary_q[point] - m.body_com[body])
+
+
 @k.kernel
 def move_points(
     m: Model,
@@ -87,9 +95,8 @@ def move_points(
     inertia: k.array(dtype=BodyInertia, layout="rows"),
     pose: k.array(dtype=k.transform),
     time: float,
-    placed: k.array(dtype=k.vec3),
     slot: k.array(dtype=int),
-    nparticle: int,
+    points: int,
     point_velocity: k.array(dtype=Motion, layout="rows"),
     size: k.array(dtype=k.vec3),
 ):
@@ -97,8 +104,8 @@ def move_points(
     i = k.tid()
     body = m.boundary_body[i]
     moving = free_velocity(m, s, velocity, frame, inertia, body, time)
-    v = moving.v + k.cross(moving.w, placed[i] - pose[body].p)
-    point_velocity[nparticle + slot[i]] = Motion(v, 0.0)
+    v = moving.v + k.cross(moving.w, arm(m, pose, body, i))
+    point_velocity[points + slot[i]] = Motion(v, 0.0)
     size[i] = k.vec3(k.dot(v, v))
 
 
@@ -106,41 +113,29 @@ def move_points(
 def list_particles(
     place: k.array(dtype=Place, layout="rows"),
     starts: k.array(dtype=int),
+    image_starts: k.array(dtype=int),
     placed: k.array(dtype=k.vec3),
     lower: k.vec3,
     per_metre: float,
     dims: k.vec3i,
     support: float,
     npoint: int,
+    nparticle: int,
+    periodic: int,
     neighbour: k.array(dtype=int, ndim=3),
     count: k.array(dtype=int),
     capacity: int,
 ):
-    """Particles near each point of a body. `count` also counts those that there was no room for."""
+    """Particles, and their images, near each point of a body. `count` also counts those without room."""
     group, lane = k.tid()
     i = group * GROUP + lane
     if i >= npoint:
         return
     x = placed[i]
-    near = support * support
-    r = (x - lower) * per_metre
-    found = 0
-    # cells of a point far outside the grid: clamped before they become integers
-    cx = int(k.clamp(r.x, -2.0, float(dims[0]) + 2.0) + 2.0) - 2
-    cy = int(k.clamp(r.y, -2.0, float(dims[1]) + 2.0) + 2.0) - 2
-    cz = int(k.clamp(r.z, -2.0, float(dims[2]) + 2.0) + 2.0) - 2
-    left = max(cx - 1, 0)
-    right = min(cx + 1, dims[0] - 1) + 1
-    for z in range(max(cz - 1, 0), min(cz + 2, dims[2])):
-        for y in range(max(cy - 1, 0), min(cy + 2, dims[1])):
-            row = dims[0] * (y + dims[1] * z)
-            if left < right:
-                for j in range(starts[row + left], starts[row + right]):
-                    gap = place[j].x - x
-                    if k.dot(gap, gap) < near:
-                        if found < capacity:
-                            neighbour[group, found, lane] = j
-                        found += 1
+    found = add_near(place, 0, starts, x, lower, per_metre, dims, support, -1, neighbour, group, lane, 0, capacity)
+    if periodic == 1:
+        found = add_near(place, nparticle, image_starts, x, lower, per_metre, dims, support, -1, neighbour, group,
+                         lane, found, capacity)  # fmt: skip
     count[i] = found
 
 
@@ -184,6 +179,8 @@ def drag_points(
     support: float,
     npoint: int,
     nparticle: int,
+    points: int,
+    source: k.array(dtype=int),
     force: k.array(dtype=k.vec3),
 ):
     """Force of the viscosity against solids on each point, N."""
@@ -192,13 +189,13 @@ def drag_points(
     if i >= npoint:
         return
     x = placed[i]
-    v = velocity[nparticle + slot[i]].v
+    v = velocity[points + slot[i]].v
     sum = k.vec3(0.0)
     for n in range(count[i]):
         j = neighbour[group, n, lane]
         there = place[j]
         gap = there.x - x
-        fluid = s.particle_fluid[j]
+        fluid = s.particle_fluid[j if j < nparticle else source[j - nparticle]]
         drag = m.fluid_wall_viscosity[fluid] * m.fluid_density[fluid]
         sum -= gap * (there.volume * drag * drag_strength(gap, velocity[j].v - v, support))
     force[i] = sum * m.boundary_volume[i]
@@ -211,7 +208,6 @@ def push_bodies(
     frame: k.array(dtype=BodyFrame, layout="rows"),
     inertia: k.array(dtype=BodyInertia, layout="rows"),
     start: k.array(dtype=int),
-    placed: k.array(dtype=k.vec3),
     force: k.array(dtype=k.vec3),
     answer: k.array(dtype=BodyVelocity, layout="rows"),
 ):
@@ -221,7 +217,7 @@ def push_bodies(
     torque = k.vec3(0.0)
     for j in range(start[i], start[i + 1]):
         sum += force[j]
-        torque += k.cross(placed[j] - pose[i].p, force[j])
+        torque += k.cross(arm(m, pose, i, j), force[j])
     answer[i].v = sum * frame[i].inv_mass
     answer[i].w = inertia_times(inertia[i], torque)
 
@@ -231,15 +227,14 @@ def answer_points(
     m: Model,
     pose: k.array(dtype=k.transform),
     answer: k.array(dtype=BodyVelocity, layout="rows"),
-    placed: k.array(dtype=k.vec3),
     slot: k.array(dtype=int),
-    nparticle: int,
+    points: int,
     acceleration: k.array(dtype=Motion, layout="rows"),
 ):
     i = k.tid()
     body = m.boundary_body[i]
-    a = answer[body].v + k.cross(answer[body].w, placed[i] - pose[body].p)
-    acceleration[nparticle + slot[i]] = Motion(a, 0.0)
+    a = answer[body].v + k.cross(answer[body].w, arm(m, pose, body, i))
+    acceleration[points + slot[i]] = Motion(a, 0.0)
 
 
 @k.kernel
@@ -291,8 +286,9 @@ class FluidBodies:
         near = self.near
         while True:
             self._launch(
-                list_particles, (self._groups, GROUP), near.place, near.starts, near.placed, *near.grid, near.support,
-                self.npoint, self._list, self._count, self._capacity,
+                list_particles, (self._groups, GROUP), near.place, near.starts, near.image_starts, near.placed,
+                *near.grid, near.support, self.npoint, near.nparticle, int(near.images is not None), self._list,
+                self._count, self._capacity,
             )  # fmt: skip
             most = near.largest(self._count)
             if most <= self._capacity:
@@ -304,7 +300,7 @@ class FluidBodies:
         near, rows = self.near, self.rows
         self._launch(
             move_points, self.npoint, self.model, self.state, rows.velocity, rows.frame, rows.inertia, near.pose, time,
-            near.placed, near.slot, near.nparticle, near.velocity, self._size,
+            near.slot, near.nfluid, near.velocity, self._size,
         )  # fmt: skip
 
     def fastest(self) -> float:
@@ -312,7 +308,7 @@ class FluidBodies:
         if not self.npoint:
             return 0.0
         self._bounds.run(self._size, self._size, self.npoint)
-        return float(np.sqrt(self._bounds.upper.numpy()[0, 0]))
+        return math.sqrt(max(float(self._bounds.upper.numpy()[0, 0]), 0.0))
 
     def press(self, push: Any, acceleration: Any) -> None:
         """What the pressure (Pa) of the particles makes of the bodies; their points' rows of `acceleration`."""
@@ -323,8 +319,7 @@ class FluidBodies:
         )  # fmt: skip
         self._sum()
         self._launch(
-            answer_points, self.npoint, self.model, near.pose, self._answer, near.placed, near.slot, near.nparticle,
-            acceleration,
+            answer_points, self.npoint, self.model, near.pose, self._answer, near.slot, near.nfluid, acceleration,
         )  # fmt: skip
 
     def drag(self, h: float) -> None:
@@ -334,7 +329,8 @@ class FluidBodies:
         near = self.near
         self._launch(
             drag_points, (self._groups, GROUP), self.model, self.state, near.place, near.velocity, near.placed,
-            near.slot, self._list, self._count, near.support, self.npoint, near.nparticle, self._force,
+            near.slot, self._list, self._count, near.support, self.npoint, near.nparticle,
+            near.nfluid, near.source, self._force,
         )  # fmt: skip
         self._sum()
         self.accelerate(h)
@@ -346,6 +342,6 @@ class FluidBodies:
     def _sum(self) -> None:
         rows, near = self.rows, self.near
         self._launch(
-            push_bodies, self._nbody, self.model, near.pose, rows.frame, rows.inertia, self._start, near.placed,
-            self._force, self._answer,
+            push_bodies, self._nbody, self.model, near.pose, rows.frame, rows.inertia, self._start, self._force,
+            self._answer,
         )  # fmt: skip

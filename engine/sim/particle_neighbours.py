@@ -3,10 +3,14 @@
     bounds ─► cell of each particle ─► radix sort ─► State in the new order ─► first place of each cell
            ─► one sweep over 27 cells makes the list that all other sweeps of the step use
 
-The points of solids follow the particles in `place`, sorted alike, so that one list holds both: an index j < nparticle
-is a particle. Particles are taken in groups of 16: neighbour k of particle 16 g + lane is `neighbour[g, k, lane]`, so
-that the threads of a group read side by side, and the next k comes next in memory. (`neighbour[k, i]` costs 2.3 times
-as much with 91 000 particles: as many places in memory as neighbours, which no prefetcher follows.)
+Images of the particles beyond periodic faces and the points of solids (with their images) follow the particles in
+`place`, sorted alike, so that one list holds all: an index j < nfluid is a particle or its image.
+
+    place: particles 0 … nparticle │ their images … nfluid │ points of solids and their images … nplace
+
+Particles are taken in groups of 16: neighbour k of particle 16 g + lane is `neighbour[g, k, lane]`, so that the threads
+of a group read side by side, and the next k comes next in memory. (`neighbour[k, i]` costs 2.3 times as much with
+91 000 particles: as many places in memory as neighbours, which no prefetcher follows.)
 """
 
 # mypy: disable-error-code="call-arg"
@@ -20,23 +24,19 @@ from typing import Any
 import numpy as np
 
 from engine.compiler import lang as k
-from engine.context import empty, launch, zeros
+from engine.context import copy, empty, launch, zeros
 from engine.kernels.hash_grid import find_starts
 from engine.kernels.reduce import Bounds
 from engine.kernels.sort import RadixSort
 from engine.sim.cubic_spline import slope
+from engine.sim.particle_cells import GROUP, Place, add_near, cell_of, cell_or_none
+from engine.sim.particle_images import Images, is_periodic, refresh_numbers, refresh_rows, wrapped
 from engine.state.model import Model
 from engine.state.tables import State
 
-GROUP = 16  # particles whose neighbours lie interleaved
+SOFT = 1.0e-4  # of the support squared; 0.01 (Monaghan) takes 3 % of the viscosity of a lattice
 CAPACITY = 44  # neighbours of a particle that there is room for at first; a lattice at rest has 32
 CELLS_PER_PARTICLE = 8  # at most, when the fluid is spread out: cells then grow
-
-
-@k.struct
-class Place:  # 16 bytes
-    x: k.vec3  # m
-    volume: float  # of the particle at rest, or that a point of a solid stands for, m³
 
 
 @k.struct
@@ -51,17 +51,7 @@ def drag_strength(gap: k.vec3, moving: k.vec3, support: float) -> float:
     is a force per volume (Monaghan 2005, in the form of Weiler et al. 2018).
     """
     gap_sq = k.dot(gap, gap)
-    return 10.0 * slope(gap_sq, support) * k.dot(moving, gap) / (gap_sq + 0.01 * support * support)
-
-
-@k.func
-def cell_of(x: k.vec3, lower: k.vec3, per_metre: float, dims: k.vec3i) -> int:
-    """The cell of a place, clamped to the grid."""
-    r = (x - lower) * per_metre
-    cx = k.clamp(int(r.x), 0, dims[0] - 1)
-    cy = k.clamp(int(r.y), 0, dims[1] - 1)
-    cz = k.clamp(int(r.z), 0, dims[2] - 1)
-    return cx + dims[0] * (cy + dims[1] * cz)
+    return 10.0 * slope(gap_sq, support) * k.dot(moving, gap) / (gap_sq + SOFT * support * support)
 
 
 @k.requires(lambda tid, s, x: tid < s.particle_q.shape[0] and tid < x.shape[0])
@@ -83,7 +73,8 @@ def find_particle_cells(
 
 
 @k.requires(lambda tid, m, placed, cells, order: tid < m.boundary_q.shape[0] and tid < placed.shape[0]
-    and tid < cells.shape[0] and tid < order.shape[0])  # fmt: skip
+    and tid < cells.shape[0] and tid < order.shape[0] and 1 <= m.domain_lower.shape[0]
+    and 1 <= m.domain_period.shape[0])  # fmt: skip
 @k.kernel
 def place_boundary(
     m: Model,
@@ -95,19 +86,16 @@ def place_boundary(
     cells: k.array(dtype=k.uint32),
     order: k.array(dtype=int),
 ):
-    """Points of solids in the world; those that no particle can reach come behind the last cell."""
+    """Points of solids in the world, between periodic faces; those that no particle can reach come last."""
     i = k.tid()
     x = m.boundary_q[i]
     body = m.boundary_body[i]
     k.assume(body < pose.shape[0] and body < m.body_com.shape[0])
     if body >= 0:
         x = k.transform_point(pose[body], x - m.body_com[body])
+    x = wrapped(x, m.domain_lower[0], m.domain_period[0])
     placed[i] = x
-    r = (x - lower) * per_metre
-    near = r.x >= 0.0 and r.y >= 0.0 and r.z >= 0.0
-    near = near and r.x < float(dims[0]) and r.y < float(dims[1]) and r.z < float(dims[2])
-    cell = cell_of(x, lower, per_metre, dims)
-    cells[i] = k.uint32(cell if near else dims[0] * dims[1] * dims[2])
+    cells[i] = k.uint32(cell_or_none(x, lower, per_metre, dims))
     order[i] = i
 
 
@@ -149,25 +137,66 @@ def store_boundary(
     order: k.array(dtype=int),
     place: k.array(dtype=Place, layout="rows"),
     slot: k.array(dtype=int),
-    nparticle: int,
+    first: int,
 ):
     """Points in the order of the cells; slot: where each went."""
     i = k.tid()
     j = order[i]
-    place[nparticle + i] = Place(placed[j], m.boundary_volume[j])
+    place[first + i] = Place(placed[j], m.boundary_volume[j])
     slot[j] = i
+
+
+@k.kernel
+def store_particle_images(
+    image: k.array(dtype=k.vec3),
+    origin: k.array(dtype=int),
+    order: k.array(dtype=int),
+    volume: float,
+    place: k.array(dtype=Place, layout="rows"),
+    first: int,
+    source: k.array(dtype=int),
+):
+    """Images of particles in the order of the cells; source: the rows that theirs repeat."""
+    i = k.tid()
+    j = order[i]
+    place[first + i] = Place(image[j], volume)
+    source[i] = origin[j]
+
+
+@k.kernel
+def store_boundary_images(
+    m: Model,
+    image: k.array(dtype=k.vec3),
+    origin: k.array(dtype=int),
+    order: k.array(dtype=int),
+    slot: k.array(dtype=int),
+    place: k.array(dtype=Place, layout="rows"),
+    points: int,
+    first: int,
+    source: k.array(dtype=int),
+):
+    """The same for images of points of solids, which lie at places `points` and on."""
+    i = k.tid()
+    j = order[i]
+    place[first + i] = Place(image[j], m.boundary_volume[origin[j]])
+    source[i] = points + slot[origin[j]]
 
 
 @k.kernel(shape="lanes")
 def list_neighbours(
     place: k.array(dtype=Place, layout="rows"),
     starts: k.array(dtype=int),
+    image_starts: k.array(dtype=int),
     boundary_starts: k.array(dtype=int),
+    boundary_image_starts: k.array(dtype=int),
     lower: k.vec3,
     per_metre: float,
     dims: k.vec3i,
     support: float,
     nparticle: int,
+    points: int,
+    point_images: int,
+    periodic: int,
     neighbour: k.array(dtype=int, ndim=3),
     count: k.array(dtype=int),
     capacity: int,
@@ -178,32 +207,15 @@ def list_neighbours(
     if i >= nparticle:
         return
     x = place[i].x
-    near = support * support
-    cell = cell_of(x, lower, per_metre, dims)
-    cx = cell % dims[0]
-    cy = cell // dims[0] % dims[1]
-    cz = cell // (dims[0] * dims[1])
-    left = max(cx - 1, 0)
-    right = min(cx + 1, dims[0] - 1) + 1
-    found = 0
-    for z in range(max(cz - 1, 0), min(cz + 2, dims[2])):
-        for y in range(max(cy - 1, 0), min(cy + 2, dims[1])):
-            row = dims[0] * (y + dims[1] * z)
-            for j in range(starts[row + left], starts[row + right]):
-                gap = place[j].x - x
-                if k.dot(gap, gap) < near and j != i:
-                    if found < capacity:
-                        neighbour[group, found, lane] = j
-                    found += 1
-    for z in range(max(cz - 1, 0), min(cz + 2, dims[2])):
-        for y in range(max(cy - 1, 0), min(cy + 2, dims[1])):
-            row = dims[0] * (y + dims[1] * z)
-            for j in range(boundary_starts[row + left], boundary_starts[row + right]):
-                gap = place[nparticle + j].x - x
-                if k.dot(gap, gap) < near:
-                    if found < capacity:
-                        neighbour[group, found, lane] = nparticle + j
-                    found += 1
+    found = add_near(place, 0, starts, x, lower, per_metre, dims, support, i, neighbour, group, lane, 0, capacity)
+    if periodic == 1:
+        found = add_near(place, nparticle, image_starts, x, lower, per_metre, dims, support, i, neighbour, group, lane,
+                         found, capacity)  # fmt: skip
+    found = add_near(place, points, boundary_starts, x, lower, per_metre, dims, support, i, neighbour, group, lane,
+                     found, capacity)  # fmt: skip
+    if periodic == 1:
+        found = add_near(place, point_images, boundary_image_starts, x, lower, per_metre, dims, support, i, neighbour,
+                         group, lane, found, capacity)  # fmt: skip
     count[i] = found
 
 
@@ -228,8 +240,7 @@ class Neighbours:
         self.support, self.volume = support, volume
         n, nb, device = model.count["nparticle"], model.count["nboundary"], model.device
         self.nparticle, self.nboundary, self.device = n, nb, device
-        self.place = zeros(n + nb, dtype=Place, device=device, layout="rows")
-        self.velocity = zeros(n + nb, dtype=Motion, device=device, layout="rows")
+        self.nfluid = n  # particles and their images: where the points of solids begin in `place`
         self.count = zeros(n, dtype=int, device=device)
         self._sorted = State({"nparticle": n}, device)
         self._positions = empty(n, dtype=k.vec3, device=device)
@@ -238,12 +249,24 @@ class Neighbours:
         self._order = empty(max(n, nb, 1), dtype=int, device=device)
         self._sort = RadixSort(max(n, nb), device, k.uint32)
         self.placed = zeros(nb, dtype=k.vec3, device=device)  # the points of solids, in the order of the model
-        self.slot = zeros(nb, dtype=int, device=device)  # the place of each is place[nparticle + slot]
+        self.slot = zeros(nb, dtype=int, device=device)  # the place of each is place[nfluid + slot]
         self.pose = zeros(model.count["nbody"], dtype=k.transform, device=device)  # (centre of mass, orientation)
-        self.starts, self._boundary_starts = (zeros(1, dtype=int, device=device) for _ in range(2))
-        self._reserve(CAPACITY)
+        periodic = is_periodic(model)
+        self.images = Images(model, support, n) if periodic else None  # of the particles
+        self._point_images = Images(model, support, max(nb, 1)) if periodic else None
+        self.starts, self.image_starts, self._boundary_starts, self._boundary_image_starts = (
+            zeros(1, dtype=int, device=device) for _ in range(4)
+        )
+        self._reserve_rows(n + nb)
+        self._reserve_list(CAPACITY)
 
-    def _reserve(self, capacity: int) -> None:
+    def _reserve_rows(self, rows: int) -> None:
+        self.rows = rows  # of `place` and of every array that has a row for each place
+        self.place = zeros(rows, dtype=Place, device=self.device, layout="rows")
+        self.velocity = zeros(rows, dtype=Motion, device=self.device, layout="rows")
+        self.source = zeros(rows, dtype=int, device=self.device)
+
+    def _reserve_list(self, capacity: int) -> None:
         self.capacity = capacity
         self.groups = -(-self.nparticle // GROUP)
         self.list = zeros((self.groups, capacity, GROUP), dtype=int, device=self.device)
@@ -251,13 +274,25 @@ class Neighbours:
     def update(self) -> None:
         """Sorts the particles of the state and lists their neighbours. Positions must be finite."""
         self.grid = grid = self._fit_grid()
-        self._sort_particles(*grid)
-        self._sort_boundary(*grid)
-        self._list(*grid)
+        self._sort_particles(grid)
+        self._find_images(grid)
+        self._sort_boundary(grid)
+        self._list(grid)
         most = self.largest(self.count)
         if most > self.capacity:
-            self._reserve(most + 4)
-            self._list(*grid)
+            self._reserve_list(most + 4)
+            self._list(grid)
+
+    def refresh(self, rows: Any) -> None:
+        """Gives the images of an array with rows like `place` what their sources hold."""
+        if self.images is None:
+            return
+        points, point_images = self.images.n, self._point_images.n  # type: ignore[union-attr]
+        copy_rows = refresh_numbers if rows.layout != "rows" else refresh_rows
+        self._launch(copy_rows, points, rows, self.nparticle, self.source)
+        if self._point_images is not None and point_images:
+            first = self.nfluid + self.nboundary
+            self._launch(copy_rows, point_images, rows, first, self.source[points:])
 
     def _launch(self, kernel: Any, dim: Any, *inputs: Any) -> None:
         launch(kernel, dim, inputs=list(inputs), device=self.device)
@@ -276,31 +311,72 @@ class Neighbours:
         dims = np.maximum(1, np.ceil(size / cell)).astype(int)
         return k.vec3(*lower), 1.0 / cell, k.vec3i(*(int(d) for d in dims))
 
-    def _sort_particles(self, lower: Any, per_metre: float, dims: Any) -> None:
-        n, s, ncell = self.nparticle, self.state, math.prod(int(d) for d in dims)
-        self._launch(find_particle_cells, n, s, lower, per_metre, dims, self._cells, self._order)
-        self._sort.run(self._cells, self._order, n, ncell.bit_length())
+    def _sort_particles(self, grid: tuple[Any, float, Any]) -> None:
+        n, s = self.nparticle, self.state
+        self._launch(find_particle_cells, n, s, *grid, self._cells, self._order)
+        self._sort.run(self._cells, self._order, n, _cell_count(grid).bit_length())
         self._launch(move_particles, n, s, self._order, self._sorted)
         self._launch(store_particles, n, self._sorted, s, self.volume, self.place)
-        self.starts = self._first_places(self.starts, n, ncell)
+        self.starts = self._first_places(self.starts, self._cells, n, grid)
 
-    def _sort_boundary(self, lower: Any, per_metre: float, dims: Any) -> None:
-        n, m, ncell = self.nboundary, self.model, math.prod(int(d) for d in dims)
-        self._launch(place_boundary, n, m, self.pose, lower, per_metre, dims, self.placed, self._cells, self._order)
-        self._sort.run(self._cells, self._order, n, ncell.bit_length())
-        self._launch(store_boundary, n, m, self.placed, self._order, self.place, self.slot, self.nparticle)
-        self._boundary_starts = self._first_places(self._boundary_starts, n, ncell)
+    def _find_images(self, grid: tuple[Any, float, Any]) -> None:
+        """Images of the sorted particles."""
+        if self.images is None:
+            return
+        n = self.nparticle
+        self._launch(read_positions, n, self.state, self._positions)
+        images = self._sort_images(self.images, self._positions, n, grid)
+        self.nfluid = n + images.n
+        self._fit_rows(self.nfluid + self.nboundary)
+        inputs = [images.image, images.origin, images.order, self.volume, self.place, n, self.source]
+        self._launch(store_particle_images, images.n, *inputs)
+        self.image_starts = self._first_places(self.image_starts, images.cells, images.n, grid)
 
-    def _first_places(self, starts: Any, n: int, ncell: int) -> Any:
+    def _sort_images(self, images: Images, x: Any, n: int, grid: tuple[Any, float, Any]) -> Images:
+        images.find(x, n, grid)
+        if images.n > len(self._sort.keys):
+            self._sort = RadixSort(2 * images.n, self.device, k.uint32)
+        self._sort.run(images.cells, images.order, images.n, _cell_count(grid).bit_length())
+        return images
+
+    def _fit_rows(self, rows: int) -> None:
+        """Room for so many places; the particles' stay."""
+        if rows > self.rows:
+            place, source = self.place, self.source
+            self._reserve_rows(rows + rows // 2)
+            copy(self.place[: len(place)], place)
+            copy(self.source[: len(source)], source)
+
+    def _sort_boundary(self, grid: tuple[Any, float, Any]) -> None:
+        n, m = self.nboundary, self.model
+        self._launch(place_boundary, n, m, self.pose, *grid, self.placed, self._cells, self._order)
+        self._sort.run(self._cells, self._order, n, _cell_count(grid).bit_length())
+        self._launch(store_boundary, n, m, self.placed, self._order, self.place, self.slot, self.nfluid)
+        self._boundary_starts = self._first_places(self._boundary_starts, self._cells, n, grid)
+        if self._point_images is None or self.images is None:
+            return
+        images = self._sort_images(self._point_images, self.placed, n, grid)
+        first = self.nfluid + n
+        self._fit_rows(first + images.n)
+        self._launch(
+            store_boundary_images, images.n, m, images.image, images.origin, images.order, self.slot, self.place,
+            self.nfluid, first, self.source[self.images.n :],
+        )  # fmt: skip
+        self._boundary_image_starts = self._first_places(self._boundary_image_starts, images.cells, images.n, grid)
+
+    def _first_places(self, starts: Any, cells: Any, n: int, grid: tuple[Any, float, Any]) -> Any:
+        ncell = _cell_count(grid)
         if len(starts) < ncell + 1:
             starts = zeros(ncell + ncell // 2 + 1, dtype=int, device=self.device)
-        self._launch(find_starts, n + 1, self._cells, starts, n, ncell)
+        self._launch(find_starts, n + 1, cells, starts, n, ncell)
         return starts
 
-    def _list(self, lower: Any, per_metre: float, dims: Any) -> None:
+    def _list(self, grid: tuple[Any, float, Any]) -> None:
+        starts = self.starts, self.image_starts, self._boundary_starts, self._boundary_image_starts
+        places = self.nparticle, self.nfluid, self.nfluid + self.nboundary, int(self.images is not None)
         self._launch(
-            list_neighbours, (self.groups, GROUP), self.place, self.starts, self._boundary_starts, lower, per_metre,
-            dims, self.support, self.nparticle, self.list, self.count, self.capacity,
+            list_neighbours, (self.groups, GROUP), self.place, *starts, *grid, self.support, *places, self.list,
+            self.count, self.capacity,
         )  # fmt: skip
 
     def largest(self, count: Any) -> int:
@@ -310,3 +386,7 @@ class Neighbours:
         tops = empty(blocks, dtype=int, device=self.device)
         self._launch(largest_of_block, blocks, count, tops, n, block)
         return int(tops.numpy().max())
+
+
+def _cell_count(grid: tuple[Any, float, Any]) -> int:
+    return math.prod(int(d) for d in grid[2])

@@ -174,7 +174,8 @@ class SceneRecords:
     filters: set[tuple[int, int]] = field(default_factory=set)
     report: SceneReport = field(default_factory=SceneReport)
     fluids: list[SceneFluid] = field(default_factory=list)
-    domain: tuple[Floats, Floats] | None = None  # walls that hold the fluids: lower, upper corner, m
+    domain: tuple[Floats, Floats] | None = None  # around the fluids: lower, upper corner, m
+    domain_options: dict[str, Any] = field(default_factory=dict)  # further arguments of set_domain
     fluid_options: dict[str, Any] = field(default_factory=dict)  # of the fluid solver's Settings
 
 
@@ -208,7 +209,7 @@ def make_builder(records: SceneRecords) -> ModelBuilder:
 def _add_fluids(builder: ModelBuilder, records: SceneRecords) -> None:
     """All fluids; their particles have one radius."""
     if records.domain is not None:
-        builder.set_domain(*records.domain)
+        builder.set_domain(*records.domain, **records.domain_options)
     for i, fluid in enumerate(records.fluids):
         if i == 0:
             builder.set_particle_radius(fluid.radius)

@@ -33,7 +33,7 @@ class Simulation:
     dt: seconds that `step` advances. substeps: solver steps of dt / substeps each. iterations: visits of every
     constraint per substep. sleeping: not there yet, accepted and without effect. solver: name in `plugin.solvers`;
     None: chosen from the model. source: the scene file that the model came from. fluid_options: see
-    solver_dfsph.Settings. Raises ValueError for bad numbers.
+    fluid_settings.Settings. Raises ValueError for bad numbers.
 
     Attributes: `model`; `state`, `control` (arrays that keep their identity); `time` (s) and `frame` since the start;
     `contacts` (see ContactView) and `stats` of the last step; `contact_table`, the manifolds and warm-start impulses.
@@ -74,7 +74,8 @@ class Simulation:
         self._fluid: Any = None
         self._fluid_options = dict(fluid_options or {})
         if model.count["nparticle"]:
-            from engine.sim.solver_dfsph import Dfsph, Settings
+            from engine.sim.fluid_settings import Settings
+            from engine.sim.solver_dfsph import Dfsph
 
             self._fluid = Dfsph(model, self.state, self._solver.rows, Settings(**self._fluid_options))
             # with bodies in a fluid, the rest in parts: the fluid acts before each substep

@@ -27,6 +27,8 @@ class FluidStats:
     density_error: float = 0.0
     divergence_iterations: int = 0
     divergence_error: float = 0.0  # per step
+    viscosity_iterations: int = 0  # of the implicit solves
+    viscosity_error: float = 0.0  # residual of the last one, relative to the momentum
     unsolved: int = 0  # solves that reached the limit of iterations before the error was small enough
     clamped: int = 0  # particles that the domain's walls had to stop
     short_steps: int = 0  # steps for which the CFL condition asked for less than the shortest step

@@ -204,8 +204,9 @@ _MODEL_PARTICLE = [
     *_rows(
         "Model", "one", "builder",
         ("particle_radius", "float32", "m", "", 0.0, "half the distance of particles at rest, element 0"),
-        ("domain_lower", "vec3", "m", "world", -UNLIMITED, "walls that particles never pass, element 0"),
-        ("domain_upper", "vec3", "m", "world", UNLIMITED, "the opposite corner of the walls"),
+        ("domain_lower", "vec3", "m", "world", -UNLIMITED, "walls that particles never pass, or periodic faces"),
+        ("domain_upper", "vec3", "m", "world", UNLIMITED, "the opposite corner"),
+        ("domain_period", "vec3", "m", "world", 0.0, "length after which an axis repeats itself; 0 = never"),
     ),
     *_rows(
         "Model", "nparticle", "builder",

@@ -24,8 +24,8 @@ PROVED = (
     "sim.solver_soft_step_bodies.finish_bodies", "sim.solver_soft_step_bodies.move_bodies",
     "optim.adam_step", "optim.sgd_step", "sim.coloring.overflow_rest", "sim.particle_neighbours.find_particle_cells",
     "sim.particle_neighbours.move_particles", "sim.particle_neighbours.read_positions",
-    "sim.particle_neighbours.store_particles", "sim.solver_dfsph.accelerate", "sim.solver_dfsph.begin_pressure",
-    "sim.solver_dfsph.begin_velocities", "sim.solver_dfsph.mark_bad", "sim.solver_dfsph.move",
+    "sim.particle_neighbours.store_particles", "sim.fluid_solver.accelerate", "sim.fluid_solver.begin_velocities",
+    "sim.fluid_solver.fall", "sim.fluid_solver.mark_bad", "sim.fluid_solver.move", "sim.solver_dfsph.begin_pressure",
     "sim.solver_dfsph.predict_density", "sim.solver_dfsph.store_pressure",
     "sim.solver_soft_step_contacts.count_pairs",
 )  # fmt: skip

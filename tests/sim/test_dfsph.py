@@ -7,8 +7,8 @@ from scipy.spatial import cKDTree
 from engine.config import config
 from engine.errors import SimulationError
 from engine.sim.builder import ModelBuilder
+from engine.sim.fluid_settings import Settings
 from engine.sim.simulation import Simulation, restore
-from engine.sim.solver_dfsph import Settings
 
 GRAVITY = 9.81
 # Koshizuka & Oka 1996: (T, Z) of the front of a collapsing column twice as high as wide

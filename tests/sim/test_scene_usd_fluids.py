@@ -79,6 +79,14 @@ def test_fluids_are_read_in_si_units_and_written_in_those_of_their_prim(tmp_path
     assert np.allclose(low, x.min(axis=0) - 1, atol=1e-4) and np.allclose(high, x.max(axis=0) + 1, atol=1e-4)
 
 
+def test_domains_may_be_periodic_or_without_walls(tmp_path):
+    options = 'custom string weft:domain:periodic = "xy"\n        custom bool weft:domain:walls = false'
+    lower = "custom float3 weft:domain:lower"
+    m = load(scene(tmp_path, FLUID.replace(lower, f"{options}\n        {lower}"))).model
+    assert np.allclose(m.domain_period.numpy()[0], (1, 1, 0)) and m.domain_upper.numpy()[0, 2] > 1e6
+    assert m.nboundary == 0
+
+
 def test_fluids_of_a_model_become_points(tmp_path):
     b = ModelBuilder()
     b.add_fluid_block((0, 0, 0), (0.1, 0.1, 0.1), label="water")
@@ -99,6 +107,7 @@ def test_fluids_of_a_model_become_points(tmp_path):
         ("(4, 2, 3)]", "(4, inf, 3)]", "points\\[1\\] is not finite"),
         ("custom float3 weft:domain:upper = (100, 100, 100)", "", "takes both weft:domain:lower and"),
         ("(100, 100, 100)", "(100, 0, 100)", "domain: has no volume"),
+        ("(100, 100, 100)", '(100, 9, 9)\n custom string weft:domain:periodic = "w"', "takes some of the axes"),
         ("density = 0.0009", "density = 0", "density must be positive"),
     ],
 )

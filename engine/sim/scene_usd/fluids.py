@@ -19,13 +19,17 @@ MOST_PARTICLES = 1 << 27
 
 
 def read_domain(reading: Reading, scenes: list[Any]) -> None:
-    """weft:domain:lower, weft:domain:upper (float3, stage units, world axes) of the first PhysicsScene."""
+    """weft:domain:lower, weft:domain:upper (float3, stage units, world axes) of the first PhysicsScene, and options."""
     if not scenes:
         return
     lower, upper = (scenes[0].GetAttribute(f"weft:domain:{side}") for side in ("lower", "upper"))
     if lower and upper:
         low, high = (np.asarray(reading.value(side, 3)) * reading.units.length for side in (lower, upper))
         reading.records.domain = (low, high)
+        for name in ("walls", "periodic"):
+            option = scenes[0].GetAttribute(f"weft:domain:{name}")
+            if option and option.HasAuthoredValue():
+                reading.records.domain_options[name] = option.Get(reading.time)
     elif lower or upper:
         raise reading.error(scenes[0], "a domain takes both weft:domain:lower and weft:domain:upper")
 

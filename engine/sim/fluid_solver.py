@@ -1,0 +1,340 @@
+"""What fluid solvers share: the arrays, neighbours, the length of steps, gravity and viscosity, motion, reports.
+
+A solver's `_step` names its stages in order; what each array holds is set anew in every step, but for the State.
+"""
+
+# mypy: disable-error-code="call-arg"
+# (structs have no constructor that mypy sees)
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from engine.compiler import lang as k
+from engine.context import launch, zeros
+from engine.errors import SimulationError
+from engine.kernels.reduce import Bounds, sum_rows
+from engine.sim.cubic_spline import slope
+from engine.sim.fluid_bodies import FluidBodies
+from engine.sim.fluid_settings import Settings
+from engine.sim.fluid_viscosity import ImplicitViscosity
+from engine.sim.particle_cells import GROUP, Place
+from engine.sim.particle_images import wrapped
+from engine.sim.particle_neighbours import Motion, Neighbours, drag_strength
+from engine.sim.solver_soft_step_bodies import BodyRows
+from engine.sim.stats import FluidStats, StageClock
+from engine.state.model import Model
+from engine.state.tables import State
+
+
+@k.requires(lambda tid, m, s, velocity, size: tid < s.particle_q.shape[0] and 0 <= s.particle_fluid[tid]
+    and s.particle_fluid[tid] < m.fluid_density.shape[0] and tid < velocity.shape[0]
+    and tid < size.shape[0])  # fmt: skip
+@k.kernel
+def begin_velocities(m: Model, s: State, velocity: k.array(dtype=Motion, layout="rows"), size: k.array(dtype=k.vec3)):
+    """Velocities to rows; their squared size thrice, for the bounds."""
+    i = k.tid()
+    v = s.particle_qd[i]
+    fluid = s.particle_fluid[i]
+    velocity[i] = Motion(v, m.fluid_density[fluid] * m.fluid_viscosity[fluid])
+    size[i] = k.vec3(k.dot(v, v))
+
+
+@k.kernel(shape="lanes")
+def press(
+    m: Model,
+    s: State,
+    place: k.array(dtype=Place, layout="rows"),
+    push: k.array(dtype=float),
+    neighbour: k.array(dtype=int, ndim=3),
+    count: k.array(dtype=int),
+    support: float,
+    acceleration: k.array(dtype=Motion, layout="rows"),
+):
+    """Acceleration by pressure."""
+    group, lane = k.tid()
+    i = group * GROUP + lane
+    if i >= len(count):
+        return
+    here = place[i]
+    own = push[i]
+    sum = k.vec3(0.0)
+    for n in range(count[i]):
+        j = neighbour[group, n, lane]
+        there = place[j]
+        gap = here.x - there.x
+        sum += gap * (there.volume * (own + push[j]) * slope(k.dot(gap, gap), support))
+    acceleration[i] = Motion(sum * (-1.0 / m.fluid_density[s.particle_fluid[i]]), 0.0)
+
+
+@k.requires(lambda tid, s, acceleration: tid < acceleration.shape[0] and tid < s.particle_q.shape[0])
+@k.kernel
+def accelerate(s: State, acceleration: k.array(dtype=Motion, layout="rows"), h: float):
+    i = k.tid()
+    s.particle_qd[i] += h * acceleration[i].v
+
+
+@k.kernel(shape="lanes")
+def add_forces(
+    m: Model,
+    s: State,
+    place: k.array(dtype=Place, layout="rows"),
+    velocity: k.array(dtype=Motion, layout="rows"),
+    neighbour: k.array(dtype=int, ndim=3),
+    count: k.array(dtype=int),
+    support: float,
+    nfluid: int,
+    h: float,
+):
+    """Gravity, and viscosity as a Laplacian of the velocities.
+
+    Between fluids acts the mean of their dynamic viscosities, so that momentum is kept.
+    """
+    group, lane = k.tid()
+    i = group * GROUP + lane
+    if i >= len(count):
+        return
+    here = place[i]
+    v = velocity[i].v
+    fluid = s.particle_fluid[i]
+    inner = velocity[i].drag
+    wall = m.fluid_wall_viscosity[fluid] * m.fluid_density[fluid]
+    sum = k.vec3(0.0)
+    if inner > 0.0 or wall > 0.0:
+        for n in range(count[i]):
+            j = neighbour[group, n, lane]
+            there = place[j]
+            gap = here.x - there.x
+            moving = velocity[j]
+            drag = k.select(j < nfluid, 0.5 * (inner + moving.drag), wall)
+            sum += gap * (drag * there.volume * drag_strength(gap, v - moving.v, support))
+    s.particle_qd[i] = v + h * (m.gravity[0] + sum / m.fluid_density[fluid])
+
+
+@k.requires(lambda tid, m, s: tid < s.particle_q.shape[0] and 1 <= m.gravity.shape[0])
+@k.kernel
+def fall(m: Model, s: State, h: float):
+    i = k.tid()
+    s.particle_qd[i] += h * m.gravity[0]
+
+
+@k.requires(lambda tid, s, bad: tid < s.particle_q.shape[0] and tid < bad.shape[0])
+@k.kernel
+def mark_bad(s: State, bad: k.array(dtype=int)):
+    i = k.tid()
+    x = s.particle_q[i]
+    v = s.particle_qd[i]
+    bad[i] = 0 if k.isfinite(k.dot(x, x)) and k.isfinite(k.dot(v, v)) else 1
+
+
+@k.requires(lambda tid, m, s, clamped, bad: tid < s.particle_q.shape[0] and 1 <= m.domain_lower.shape[0]
+    and 1 <= m.domain_upper.shape[0] and 1 <= m.domain_period.shape[0]
+    and tid < clamped.shape[0] and tid < bad.shape[0])  # fmt: skip
+@k.kernel
+def move(m: Model, s: State, h: float, clamped: k.array(dtype=int), bad: k.array(dtype=int)):
+    """New positions. `clamped`: those that the domain's walls had to stop, as their points let them by."""
+    i = k.tid()
+    x = s.particle_q[i] + h * s.particle_qd[i]
+    v = s.particle_qd[i]
+    known = k.isfinite(x.x) and k.isfinite(x.y) and k.isfinite(x.z)
+    x = wrapped(x, m.domain_lower[0], m.domain_period[0])
+    low = m.domain_lower[0]
+    high = m.domain_upper[0]
+    inside = k.vec3(
+        k.select_max(low.x, k.select_min(x.x, high.x)),
+        k.select_max(low.y, k.select_min(x.y, high.y)),
+        k.select_max(low.z, k.select_min(x.z, high.z)),
+    )
+    outside = x.x != inside.x or x.y != inside.y or x.z != inside.z
+    clamped[i] = 1 if outside and known else 0
+    bad[i] = 0 if known else 1
+    if outside and known:
+        if x.x != inside.x:
+            v.x = 0.0
+        if x.y != inside.y:
+            v.y = 0.0
+        if x.z != inside.z:
+            v.z = 0.0
+        s.particle_qd[i] = v
+        x = inside
+    s.particle_q[i] = x
+
+
+class FluidSolver:
+    """Advances the particles of `state`, in as many steps as the CFL condition asks for.
+
+    rows: the bodies, as the rigid solver has them between its substeps. A frame is `begin`, then one or more `advance`,
+    each followed by a substep of the bodies.
+    """
+
+    def __init__(self, model: Model, state: State, rows: BodyRows, settings: Settings | None = None):
+        self.model, self.state = model, state
+        self.settings = settings or Settings()
+        n, device = model.count["nparticle"], model.device
+        radius = float(model.particle_radius.numpy()[0])
+        self.diameter, self.support = 2.0 * radius, 4.0 * radius
+        self.device, self.nparticle = device, n
+        self.near = Neighbours(model, state, self.support, self.diameter**3)
+        bodies = FluidBodies(model, state, rows, self.near)
+        self._bodies = bodies if bodies.npoint else None
+        self._rows, self._nfluid = 0, n
+        self._fit_rows()
+        self._sum = zeros(1, dtype=float, device=device)
+        self._flags = zeros((2, n), dtype=int, device=device)
+        self._flag_sums = zeros(2, dtype=int, device=device)
+        self._size = zeros(n, dtype=k.vec3, device=device)
+        self._bounds = Bounds(n, device)
+        self._viscosity = self._choose_viscosity()
+        self.stats = FluidStats(particles=n)
+        self._frame = 0
+        self._check_finite()
+
+    def _choose_viscosity(self) -> ImplicitViscosity | None:
+        """Sets the longest step that explicit viscosity can take, and makes the implicit solve where it is wanted."""
+        m, settings = self.model, self.settings
+        inside, wall = (float(x.numpy().max()) for x in (m.fluid_viscosity, m.fluid_wall_viscosity))
+        # explicit diffusion: Morris et al. 1997, with the smoothing length of a cubic spline
+        limit = 0.125 * self.diameter**2
+        self._viscous_step = limit / max(inside, wall) if max(inside, wall) > 0.0 else math.inf
+        implicit = settings.implicit_viscosity
+        if implicit is None:
+            implicit = self._viscous_step < settings.longest_step
+        if not implicit or max(inside, wall) == 0.0:
+            return None
+        # bodies feel the walls' viscosity explicitly
+        self._viscous_step = limit / wall if wall > 0.0 and self._bodies else math.inf
+        return ImplicitViscosity(m, self.state, self.near, settings)
+
+    def _fit_rows(self) -> None:
+        """Arrays with a row for each place grow with the neighbours' own."""
+        if self._rows < self.near.rows:
+            self._rows = n = self.near.rows
+            self._acceleration = zeros(n, dtype=Motion, device=self.device, layout="rows")
+            self._push = zeros(n, dtype=float, device=self.device)
+
+    def begin(self, frame: int) -> None:
+        """Of a frame: checks the numbers. Raises SimulationError naming a particle whose state is not finite."""
+        self.stats = FluidStats(particles=self.nparticle)
+        self._frame = frame
+        self._sweep(mark_bad, self.state, self._flags[1])
+        self._flags[0].zero_()
+        self._count_flags()
+
+    def advance(self, clock: StageClock, span: float) -> None:
+        """`span` seconds, at the end of which the bodies are moved. Raises SimulationError as `begin`."""
+        left = span
+        while left > 1e-6 * span:
+            h = self._step(clock, left, span - left)
+            left -= h
+            self.stats.steps += 1
+            self.stats.time_step = h
+
+    def _step(self, clock: StageClock, left: float, ahead: float) -> float:
+        """One step, at most `left` long, `ahead` seconds after the bodies were moved; returns its length."""
+        raise NotImplementedError
+
+    # -- the stages ----------------------------------------------------------------------------------------------------
+
+    def _sweep(self, kernel: Any, *inputs: Any) -> None:
+        launch(kernel, self.nparticle, inputs=list(inputs), device=self.device)
+
+    def _sweep_lists(self, kernel: Any, *inputs: Any) -> None:
+        launch(kernel, (self.near.groups, GROUP), inputs=list(inputs), device=self.device)
+
+    def _list(self) -> tuple[Any, Any]:
+        return self.near.list, self.near.count
+
+    def _find_neighbours(self, ahead: float) -> None:
+        """Lists, and velocities of the points of bodies `ahead` seconds after those were moved."""
+        bodies = self._bodies
+        if bodies:
+            bodies.place(ahead)
+        self.near.update()
+        self._fit_rows()
+        if self._nfluid != self.near.nfluid:  # solids' rows were others': they have no pressure, and the world is still
+            self._nfluid = self.near.nfluid
+            for rows in (self._push, self._acceleration, self.near.velocity):
+                rows.zero_()
+        if bodies:
+            bodies.update()
+        self._begin_velocities(ahead)
+
+    def _begin_velocities(self, ahead: float) -> None:
+        """The velocities of now in the neighbours' rows."""
+        self._sweep(begin_velocities, self.model, self.state, self.near.velocity, self._size)
+        if self._bodies:
+            self._bodies.move(ahead)
+        self.near.refresh(self.near.velocity)
+
+    def _step_length(self, left: float) -> float:
+        """The CFL condition for the velocities of now; what is left of the frame is divided evenly."""
+        self._bounds.run(self._size, self._size, self.nparticle)
+        gravity = float(np.linalg.norm(self.model.gravity.numpy()[0]))
+        speed = math.sqrt(float(self._bounds.upper.numpy()[0, 0]))
+        if self._bodies:
+            speed = max(speed, self._bodies.fastest())
+        if not math.isfinite(speed):
+            raise SimulationError("one in the fluid", "body_qd", self._frame)
+        self._speed = speed
+        fastest = speed + gravity * min(left, self.settings.longest_step)
+        h = min(self.settings.longest_step, self._viscous_step)
+        if fastest > 0.0:
+            h = min(h, self.settings.cfl * self.diameter / fastest)
+        if h < self.settings.shortest_step:
+            self.stats.short_steps += 1
+            h = self.settings.shortest_step
+        return left / math.ceil(left / h - 1e-6)
+
+    def _add_forces(self, h: float, ahead: float) -> None:
+        """All but pressure."""
+        if self._viscosity:
+            self._sweep(fall, self.model, self.state, h)
+            self._begin_velocities(ahead)
+            self._viscosity.solve(h, self.stats)
+            if self._bodies:
+                self._begin_velocities(ahead)
+        else:
+            self._begin_velocities(ahead)
+            self._sweep_lists(add_forces, self.model, self.state, self.near.place, self.near.velocity, *self._list(),
+                              self.support, self.near.nfluid, h)  # fmt: skip
+        if self._bodies:
+            self._bodies.drag(h)
+
+    def _press(self) -> None:
+        """Accelerations by the pressures `_push`, of bodies, too."""
+        self.near.refresh(self._push)
+        self._sweep_lists(press, self.model, self.state, self.near.place, self._push, *self._list(), self.support,
+                          self._acceleration)  # fmt: skip
+        if self._bodies:
+            self._bodies.press(self._push, self._acceleration)
+        self.near.refresh(self._acceleration)
+
+    def _accelerate(self, h: float) -> None:
+        """h seconds of the last accelerations by pressure."""
+        self._sweep(accelerate, self.state, self._acceleration, h)
+        if self._bodies:
+            self._bodies.accelerate(h)
+
+    def _move(self, h: float) -> None:
+        self._sweep(move, self.model, self.state, h, self._flags[0], self._flags[1])
+        self._count_flags()
+
+    # -- what went wrong -----------------------------------------------------------------------------------------------
+
+    def _count_flags(self) -> None:
+        sum_rows(self._flags, self._flag_sums, self.nparticle)
+        clamped, bad = (int(x) for x in self._flag_sums.numpy())
+        self.stats.clamped += clamped
+        if bad:
+            self._check_finite()
+
+    def _check_finite(self) -> None:
+        for name in ("particle_q", "particle_qd"):
+            with np.errstate(over="ignore", invalid="ignore"):  # what is too large to be squared is as bad as infinity
+                squares = (getattr(self.state, name).numpy() ** 2).sum(axis=1)
+            wrong = np.flatnonzero(~np.isfinite(squares))
+            if len(wrong):
+                raise SimulationError(f"particle {self.state.particle_id.numpy()[wrong[0]]}", name, self._frame)
