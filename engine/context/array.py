@@ -446,7 +446,18 @@ class array(ArrayOperators):
         if gradients.watcher is not None:
             place = self._view(shape or (1,), strides or (self.element_stride,), self.ptr + offset)
             gradients.assigned(place, value)
+        if not self.device.is_cpu:
+            self._view(shape or (1,), strides or (self.element_stride,), self.ptr + offset)._write(value)
+            return
         self.device.store(self.block, self.ptr + offset, *self._form(shape, strides), self.converted(value))
+
+    def _write(self, value: Any) -> None:
+        """`self[...] = value` on a GPU: by the device itself where it can."""
+        if isinstance(value, array) and self.device.write(self, value):
+            return
+        values = self.converted(value)
+        if not self.device.write(self, values):
+            self.store(values)
 
     def converted(self, value: Any) -> np.ndarray:
         """`value` as NumPy holds elements of this array; broadcast against it, it has the array's shape."""
@@ -464,7 +475,7 @@ class array(ArrayOperators):
             return self
         if gradients.watcher is not None:
             gradients.overwritten(self)
-        self.store(self.converted(value))
+        self._write(value) if not self.device.is_cpu else self.store(self.converted(value))
         return self
 
     def zero_(self) -> array:
@@ -474,7 +485,9 @@ class array(ArrayOperators):
             return self
         if gradients.watcher is not None:
             gradients.overwritten(self)
-        self.store(np.zeros((), dtypes.numpy_element(self.element, self.layout)[0]))
+        zero = np.zeros((), dtypes.numpy_element(self.element, self.layout)[0])
+        if self.device.is_cpu or not self.device.write(self, zero):
+            self.store(zero)
         return self
 
     def assign(self, values: Any) -> array:
@@ -482,6 +495,11 @@ class array(ArrayOperators):
         dtypes.keep_arrays(self.block, values, self.element, self._is_whole)
         if recording.captures and (capture := recording.current()) is not None:
             capture.assign(self, values)
+            return self
+        if not self.device.is_cpu and isinstance(values, array) and values.shape == self.shape:
+            if gradients.watcher is not None:
+                gradients.assigned(self, values)
+            self._write(values)
             return self
         source = self.converted(values)
         expected = self._form(self.shape, self.strides)[0]

@@ -54,6 +54,9 @@ class Device(Protocol):
               values: Any, part: Any = ...) -> None:  # fmt: skip
         """Set the elements `part` (a NumPy index) of what `window` shows."""
 
+    def write(self, target: Any, values: Any) -> bool:
+        """`target[...] = values`, arrays or NumPy values, where the device does it itself; False where it does not."""
+
     def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, Program]:
         """Compile `kernel` for these argument types and gapless arrays: (compiled kernel, program)."""
 

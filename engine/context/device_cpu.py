@@ -59,6 +59,9 @@ class CpuDevice:
               values: Any, part: Any = ...) -> None:  # fmt: skip
         memory.host_window(block, ptr, shape, strides, dtype)[part] = values
 
+    def write(self, target: Any, values: Any) -> bool:
+        return False  # the host's code writes it
+
     def load(self, kernel: Any, arg_types: tuple[types.Type, ...], dense: tuple[int, ...]) -> tuple[Any, Program]:
         config.freeze("the first use of device 'cpu'")
         if kernel.edited_ptx:

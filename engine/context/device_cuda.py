@@ -20,12 +20,13 @@ import numpy as np
 from engine.compiler import types
 from engine.compiler.ops import LAUNCH
 from engine.config import config
-from engine.context import memory, recording
+from engine.context import device_copies, memory, recording
 from engine.context.array_views import byte_span
 from engine.context.checks import CheckedProgram, DeviceFaultRecord
 from engine.context.device import Program, register_family
 from engine.context.graph_conditions import ENTRY as CONDITION_ENTRY
 from engine.context.graph_conditions import condition_kernel
+from engine.context.graph_copies import Words
 from engine.errors import DeviceError, LaunchError
 from engine.timer import timer
 
@@ -195,6 +196,7 @@ class CudaDevice:
         self.home = self.stream = driver.CUstream(0)
         self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
         self._modules: dict[str, Any] = {}
+        self._peers: dict[str, bool] = {}
 
     def __repr__(self) -> str:
         return self.name
@@ -337,6 +339,68 @@ class CudaDevice:
             target = self.window(block, ptr, shape, strides, dtype)  # what lies between the elements stays as it is
         target[part] = values
         self.upload(ptr + low, target.base, high - low)
+
+    def write(self, target: Any, values: Any) -> bool:
+        return device_copies.write(self, target, values)
+
+    def copy(self, words: Words) -> None:
+        """Copy a run of bytes of this device, behind the work given so far; does not wait."""
+        self.enter()
+        self._gather(self.stream)
+        target, source = self._pointer(words.target), self._pointer(words.source)
+        self.check("cuMemcpyDtoDAsync", target, source, words.size * words.count, self.stream)
+
+    def fill(self, words: Words) -> None:
+        """Fill a run of words, behind the work given so far; does not wait."""
+        self.enter()
+        self._gather(self.stream)
+        call = f"cuMemsetD{8 * words.size}Async"
+        self.check(call, self._pointer(words.target), words.value, words.count, self.stream)
+
+    def copy_from(self, peer: CudaDevice, words: Words) -> None:
+        """Copy a run of bytes from another GPU, behind the work given so far to both; does not wait."""
+        self.enter()
+        self._gather(self.stream)
+        with peer.marked() as sent:
+            self.hold(sent)
+            target, source = self._pointer(words.target), self._pointer(words.source)
+            size = words.size * words.count
+            self.check("cuMemcpyPeerAsync", target, self.context, source, peer.context, size, self.stream)
+            done = self.mark()
+        peer.hold(done)  # what is given to it from now on may write there
+
+    @contextmanager
+    def marked(self) -> Iterator[_Mark]:
+        """A mark behind the work of all queues, which lives as long as the block."""
+        self.enter()
+        self._gather(self.stream)
+        yield self.mark()
+
+    def reaches(self, peer: CudaDevice) -> bool:
+        """Whether this GPU can read the memory of another one of the same driver; from the first time on it may."""
+        found = self._peers.get(peer.name)
+        if found is None:
+            found = self._peers[peer.name] = self._reach(peer)
+        return found
+
+    def _reach(self, peer: CudaDevice) -> bool:
+        if int(self.ordinal) == int(peer.ordinal):
+            return True
+        if not self.check("cuDeviceCanAccessPeer", self.ordinal, peer.ordinal):
+            return False
+        self.enter()
+        try:
+            self.check("cuCtxEnablePeerAccess", peer.context, 0)
+        except DeviceError as error:
+            if error.code != int(self.driver.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED):
+                return False  # too many peers, for one
+        right = self.driver.CUmemAccessDesc()
+        right.location.type = self.driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        right.location.id = int(self.ordinal)
+        right.flags = self.driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        pool = self.check("cuDeviceGetDefaultMemPool", peer.ordinal)
+        self.check("cuMemPoolSetAccess", pool, [right], 1)
+        return True
 
     # programs
 

@@ -104,7 +104,7 @@ def one_run(kernel: Any, dim: tuple[int, ...], args: list[array], host: np.ndarr
     size = types.leaves(target.element)[0][1].size
     if len(dim) != 1 or not dim[0] or size != target.strides[0]:
         return None
-    if kernel is copy_line:
+    if kernel is copy_line and (host is None or dim[0] > 1):
         return Words(target.ptr, source.ptr, size, dim[0]) if source.strides[0] == size else None
     if host is None or not host.size:
         return None  # the value is read at each replay

@@ -101,9 +101,10 @@ is_mempool_enabled = is_mempool_supported
 
 
 def is_peer_access_supported(target_device: str | Device, peer_device: str | Device) -> bool:
-    """Whether one GPU can read the memory of another: False unless both are the same GPU."""
+    """Whether one GPU can reach the memory of another, so that copies between them do not go through the host."""
     target, peer = get_device(target_device), get_device(peer_device)
-    return target is peer and target.is_cuda
+    driver = getattr(target, "driver", None)
+    return driver is not None and driver is getattr(peer, "driver", None) and bool(peer.reaches(target))  # type: ignore[attr-defined]
 
 
 is_peer_access_enabled = is_mempool_access_supported = is_mempool_access_enabled = is_peer_access_supported
