@@ -129,7 +129,7 @@ class Warp:
         self.calls: set[str] = set()
         self.sites: list[Site] = []
         self.values: dict[str, str] = {}  # register → its bits in this block
-        self.typed: dict[tuple[str, str], str] = {}  # (register, LLVM type) → the same, bitcast
+        self.typed: dict[str, dict[str, str]] = {}  # register → LLVM type → the same, bitcast
         self.carry = ""  # truth vector of the carry flag
         self.call_arguments: dict[tuple[str, int], tuple[Scalar, str]] = {}
         self.counter = 0
@@ -200,7 +200,13 @@ class Warp:
         )
 
     def mask_of(self, truth: str) -> str:
-        return self.value(f"bitcast {TRUTH} {truth} to i32")
+        """The lanes for which it is true, by a function: LLVM takes four times as long to pack a comparison."""
+        word = self.type(types.int32)
+        lanes = self.value(f"sext {TRUTH} {truth} to {word}")
+        self.lines.append(f"  store {word} {lanes}, ptr %truth, align 64")
+        self.declarations["emu_ballot"] = "declare i32 @emu_ballot(ptr)"
+        self.calls.add("emu_ballot")
+        return self.value("call i32 @emu_ballot(ptr %truth)")
 
     def fail(self, reason: str) -> PtxError:
         return PtxError(self.current, reason)
@@ -292,13 +298,14 @@ class Warp:
             raise self.fail(f"register {name} has {width} bits, the instruction works on {t.bits}")
         bits = self.bits_of(name)
         lt = self.type(t)
-        known = self.typed.get((name, lt))
+        views = self.typed.setdefault(name, {})
+        known = views.get(lt)
         if known is None:
             if width > t.bits:
                 bits = self.value(f"trunc {self.bits_type(width)} {bits} to {self.bits_type(t.bits)}")
             known = bits if t.kind == "b" or lt == self.bits_type(t.bits) else self.value(
                 f"bitcast {self.bits_type(t.bits)} {bits} to {lt}")  # fmt: skip
-            self.typed[name, lt] = known
+            views[lt] = known
         return known
 
     def _constant(self, operand: Imm, t: Scalar) -> str:
@@ -432,8 +439,7 @@ class Warp:
             rt = self.bits_type(width)
             bits = self.value(f"select {TRUTH} {self.guard}, {rt} {bits}, {rt} {self.bits_of(name)}")
         self.values[name] = bits
-        for key in [key for key in self.typed if key[0] == name]:
-            del self.typed[key]
+        self.typed.pop(name, None)
 
     def _spill(self, names: set[str]) -> None:
         """What the block wrote and others read goes to the warp's file, for the lanes that ran it."""
@@ -449,9 +455,8 @@ class Warp:
                 self.lines.append(f"  store i32 {self.value(f'or i32 {new}, {rest}')}, ptr {place}")
             else:
                 rt = self.bits_type(width or 1)
-                old = self.value(f"load {rt}, ptr {place}, align 64")
-                kept = self.value(f"select {TRUTH} {self.lanes}, {rt} {value}, {rt} {old}")
-                self.lines.append(f"  store {rt} {kept}, ptr {place}, align 64")
+                self.lines.append(f"  store {rt} {value}, ptr %kept, align 64")
+                self.call(f"emu_keep_{width}", f"i32 {self.mask}", f"ptr {place}", "ptr %kept")
 
     # control
 
@@ -721,6 +726,8 @@ entry:
   %at = alloca <{LANES} x i64>, align 64
   %in = alloca <{LANES} x i64>, align 64
   %in2 = alloca <{LANES} x i64>, align 64
+  %kept = alloca <{LANES} x i64>, align 64
+  %truth = alloca <{LANES} x i32>, align 64
   %out = alloca <{LANES} x i64>, align 64
   %params.at = getelementptr i8, ptr %c, i64 {{params}}
   %params = load ptr, ptr %params.at

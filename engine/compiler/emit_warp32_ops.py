@@ -312,13 +312,11 @@ def _quotient(e: Warp, t: Scalar, a: str, b: str, op: str) -> str:
 def _sign(e: Warp, f: Form) -> None:
     t = f.t
     (a,) = _sources(e, f, t, 1)
-    if t.is_float and t.bits == 16:  # a matter of the sign bit, also of a NaN
-        word = e.type(types.uint16)
-        bits = e.cast_bits(a, t, types.uint16)
-        changed = (
-            f"xor {word} {bits}, splat (i16 -32768)" if f.name == "neg" else f"and {word} {bits}, splat (i16 32767)"
-        )
-        e.put(f.d, e.value(changed), types.uint16)
+    if t.is_float:  # a matter of the sign bit, also of a NaN
+        number = _UNSIGNED[t.bits]
+        bits, sign = e.cast_bits(a, t, number), 1 << t.bits - 1
+        op, constant = ("xor", -sign) if f.name == "neg" else ("and", sign - 1)
+        e.put(f.d, e.value(f"{op} {e.type(number)} {bits}, splat (i{t.bits} {constant})"), number)
         return
     e.put(f.d, emit_ops.TABLE[f.name](e, t, [a]), t)
 

@@ -28,9 +28,10 @@ def access_name(what: str, space: str, bits: int) -> str:
 
 def runtime() -> tuple[str, list[str]]:
     """The LLVM module and the names of the functions in it."""
-    parts = [_RESOLVE, *map(_check, SPACES), _OTHERS, order_of_warps(), schedules()]
+    parts = [_RESOLVE, *map(_check, SPACES), _OTHERS, _BALLOT, *map(_keep, WIDTHS), order_of_warps(), schedules()]
     names = ["emu_grid", "emu_permute", "emu_match", "emu_trap", "emu_print", "emu_runnable",
-             "emu_part", "emu_pick", "emu_barrier", *SCHEDULES]  # fmt: skip
+             "emu_part", "emu_pick", "emu_barrier", "emu_ballot", *(f"emu_keep_{bits}" for bits in WIDTHS),
+             *SCHEDULES]  # fmt: skip
     for what, space, bits in itertools.product(("load", "store"), SPACES, WIDTHS):
         parts.append(_access(what, space, bits))
         names.append(access_name(what, space, bits))
@@ -38,6 +39,38 @@ def runtime() -> tuple[str, list[str]]:
         parts.append(text)
         names.append(name)
     return "\n".join(parts), names
+
+
+_BALLOT = f"""
+; the lanes whose word is negative
+define i32 @emu_ballot(ptr %words) nounwind {{
+  %held = load <{LANES} x i32>, ptr %words, align 64
+  %are = icmp slt <{LANES} x i32> %held, zeroinitializer
+  %lanes = bitcast <{LANES} x i1> %are to i32
+  ret i32 %lanes
+}}
+"""
+
+
+def _keep(bits: int) -> str:
+    """Writes a register of the warp's file, for some lanes."""
+    kind = f"<{LANES} x i{bits}>"
+    return f"""
+define void @emu_keep_{bits}(ptr %c, ptr %w, i32 %mask, ptr %at, ptr %value) nounwind {{
+  %new = load {kind}, ptr %value, align 64
+  %every = icmp eq i32 %mask, -1
+  br i1 %every, label %all, label %some
+all:
+  store {kind} %new, ptr %at, align 64
+  ret void
+some:
+  %lanes = bitcast i32 %mask to <{LANES} x i1>
+  %old = load {kind}, ptr %at, align 64
+  %kept = select <{LANES} x i1> %lanes, {kind} %new, {kind} %old
+  store {kind} %kept, ptr %at, align 64
+  ret void
+}}
+"""
 
 
 def _splat(value: str, into: str) -> str:

@@ -167,17 +167,18 @@ class _Parser:
 
     def _split(self, text: str) -> None:
         position, line = 0, 1
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None or text[position] == "\0":
-                if text[position] == "\0" and not text[position:].strip("\0 \n"):
-                    break  # drivers take a C string
-                raise PtxError(line, f"unexpected character {text[position]!r}")
-            if match.lastgroup != "skip":
-                self.tokens.append(match.group())
-                self.lines.append(line)
-            line += match.group().count("\n")
+        tokens, lines = self.tokens, self.lines
+        for match in _TOKEN.finditer(text):
+            if match.start() != position or text[position] == "\0":
+                break
             position = match.end()
+            if match.lastgroup != "skip":
+                tokens.append(match.group())
+                lines.append(line)
+            else:
+                line += match.group().count("\n")
+        if text[position:].strip("\0 \n"):  # drivers take a C string, with a zero behind it
+            raise PtxError(line, f"unexpected character {text[position]!r}")
         self.tokens += ["", ""]  # one may look at the token behind the last
         self.lines += [line, line]
 
