@@ -7,16 +7,11 @@ A query keeps the node where it stands and which of the node's children it still
 parent's boxes again. It needs no stack, so that a thread may have many queries at once, of any depth.
 """
 
-from typing import Any
 
 from engine.compiler import lang as k
-from engine.compiler.values import vector
 from engine.context import array
 from engine.geom.bvh import Tree, in_group, tree_of
-from engine.geom.bvh_build import EMPTY
-
-vec8: Any = vector(length=8, dtype=k.float32)
-vec4 = k.vec4
+from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_ROWS, NODE_WORDS, leaf_of, leaf_size, vec8, vec_leaf
 
 NOTHING, AABB, RAY, SPHERE, CAPSULE, TRIANGLES_IN_SPHERE, BEYOND = 0, 1, 2, 3, 4, 5, 6
 TINY = 1.0e-18
@@ -94,14 +89,14 @@ def touched(q: BvhQuery, max_t: float, lx, ly, lz, ux, uy, uz) -> k.uint32:
 @k.func
 def touched_children(tree: Tree, q: BvhQuery, node: int, max_t: float) -> k.uint32:
     rows = array(ptr=tree.nodes.ptr, shape=len(tree.nodes) // 8, dtype=vec8)
-    at = 7 * node
+    at = NODE_ROWS * node
     return touched(q, max_t, rows[at], rows[at + 1], rows[at + 2], rows[at + 3], rows[at + 4], rows[at + 5])
 
 
 @k.func
 def touched_primitives(tree: Tree, q: BvhQuery, leaf: int, count: int, max_t: float) -> k.uint32:
     """By the bounds of each primitive of a leaf."""
-    rows = array(ptr=tree.leaves.ptr, shape=len(tree.leaves) // 4, dtype=vec4)
+    rows = array(ptr=tree.leaves.ptr, shape=len(tree.leaves) // LEAF, dtype=vec_leaf)
     at = 10 * leaf
     lx, ux = k.select_min(k.select_min(rows[at], rows[at + 3]), rows[at + 6]), k.select_max(
         k.select_max(rows[at], rows[at + 3]), rows[at + 6])  # fmt: skip
@@ -130,7 +125,7 @@ def begin_query(id: k.uint64, kind: int, a: k.vec3, b: k.vec3, radius: float, ro
 @k.func
 def lowest(bits: k.uint32) -> int:
     """The position of the lowest one bit."""
-    return 31 - int(k.clz(bits & (k.uint32(0) - bits)))
+    return int(k.popcount(~bits & (bits - k.uint32(1))))
 
 
 @k.func
@@ -183,7 +178,7 @@ def bvh_query_next(query: k.ref[BvhQuery], index: k.ref[int], max_dist: float = 
             if query.ready != k.uint32(0):
                 lane = lowest(query.ready)
                 query.ready = query.ready & (query.ready - k.uint32(1))
-                number = k.bitcast(tree.leaves[40 * query.leaf + 36 + lane], k.int32)
+                number = k.bitcast(tree.leaves[LEAF_WORDS * query.leaf + 9 * LEAF + lane], k.int32)
                 if in_group(tree, number, query.root):
                     index = number
                     found = True
@@ -191,13 +186,13 @@ def bvh_query_next(query: k.ref[BvhQuery], index: k.ref[int], max_dist: float = 
             elif query.todo != k.uint32(0):
                 c = lowest(query.todo)
                 query.todo = query.todo & (query.todo - k.uint32(1))
-                child = k.bitcast(tree.nodes[56 * query.node + 48 + c], k.int32)
+                child = k.bitcast(tree.nodes[NODE_WORDS * query.node + 48 + c], k.int32)
                 if child >= 0:
                     query.node = child
                     query.todo = touched_children(tree, query, child, max_dist)
                 elif child != EMPTY:
-                    query.leaf = ~child >> 2
-                    query.ready = touched_primitives(tree, query, query.leaf, (~child & 3) + 1, max_dist)
+                    query.leaf = leaf_of(child)
+                    query.ready = touched_primitives(tree, query, query.leaf, leaf_size(child), max_dist)
             else:
                 place = tree.parents[query.node]
                 if place < 0:

@@ -1,9 +1,9 @@
 """Wide bounding volume hierarchies in memory: their layout behind a handle, the boxes of a refit, and `Bvh` over boxes.
 
-    node   56 words: lower x[8] y[8] z[8], upper x[8] y[8] z[8], child[8]     (no child: an inverted box, EMPTY)
-    leaf   40 words: first corner x[4] y[4] z[4], second, third, number[4]     (no primitive: corners NaN, number −1)
+    node   64 words: lower x[8] y[8] z[8], upper x[8] y[8] z[8], child[8], 8 to spare    (no child: EMPTY, inverted box)
+    leaf   80 words: first corner x[8] y[8] z[8], second, third, number[8]    (no primitive: −1, corners of the first)
 
-A child is the number of a node, or ~(4 · leaf + primitives − 1). A box is kept as the triangle (lower, upper, lower),
+A child is the number of a node, or ~(8 · leaf + primitives − 1). A box is kept as the triangle (lower, upper, lower),
 so that one traversal serves both. A handle is the address of a `Tree` in the device's memory: the uint64 that kernels
 get.
 """
@@ -16,7 +16,7 @@ from engine.compiler import lang as k
 from engine.context import array, empty, launch
 from engine.context.device import get_device
 from engine.errors import ArgumentError
-from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_WORDS, WIDTH, Topology, vec8
+from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_ROWS, NODE_WORDS, WIDTH, Topology, leaf_of, vec8
 from engine.geom.bvh_split import build
 
 CONSTRUCTORS = ("sah", "median", "lbvh")
@@ -29,6 +29,7 @@ class Tree:
     points: k.array(dtype=k.vec3)
     velocities: k.array(dtype=k.vec3)
     indices: k.array(dtype=int)  # three for each triangle
+    bounds: k.array(dtype=k.vec3)  # the lower and the upper corner of all
     nodes: k.array(dtype=float)
     leaves: k.array(dtype=float)
     parents: k.array(dtype=int)  # 8 · node + child of each node; −1 at the root
@@ -126,92 +127,69 @@ def record_boxes(
 
 
 @k.func
-def corner_or_none(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), triangle: int, which: int) -> k.vec3:
-    out = k.vec3(k.nan)
-    if triangle >= 0:
-        out = points[indices[3 * triangle + which]]
-    return out
+def least(x) -> float:
+    """The least of a vector's 8 components."""
+    y = x
+    for half in (4, 2, 1):
+        for c in range(half):
+            y[c] = k.select_min(y[c], y[c + half])
+    return y[0]
 
 
 @k.func
-def box_corner_or_none(corners: k.array(dtype=k.vec3), box: int) -> k.vec3:
-    out = k.vec3(k.nan)
-    if box >= 0:
-        out = corners[box]
-    return out
-
-
-@k.func
-def write_rows(leaves: k.array(dtype=float), row: int, a: k.vec3, b: k.vec3, c: k.vec3, d: k.vec3):
-    """The corner of each of a leaf's four primitives, coordinate by coordinate."""
-    rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=k.vec4)
+def node_box(nodes: k.array(dtype=float), node: int):
+    """(lower, upper) of all that a node holds."""
+    rows = array(ptr=nodes.ptr, shape=len(nodes) // WIDTH, dtype=vec8)
+    lower, upper = k.vec3(), k.vec3()
     for axis in range(3):
-        rows[row + axis] = k.vec4(a[axis], b[axis], c[axis], d[axis])
+        lower[axis] = least(rows[NODE_ROWS * node + axis])
+        upper[axis] = -least(-rows[NODE_ROWS * node + axis + 3])
+    return lower, upper
 
 
 @k.func
-def members_of(leaves: k.array(dtype=float), leaf: int) -> k.vec4i:
-    """The numbers of a leaf's primitives."""
-    rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=k.vec4i)
-    return rows[LEAF_WORDS // LEAF * leaf + 9]
+def write_box(nodes: k.array(dtype=float), at: int, lower: k.vec3, upper: k.vec3):
+    """The box of a child, whose first word is `at`."""
+    for axis in range(3):
+        nodes[at + WIDTH * axis] = lower[axis]
+        nodes[at + WIDTH * (axis + 3)] = upper[axis]
 
 
 @k.kernel(shape="thread", enable_backward=False)
-def fill_triangles(
-    points: k.array(dtype=k.vec3),
-    indices: k.array(dtype=int),
-    leaves: k.array(dtype=float),
-):
-    leaf = k.tid()
-    members = members_of(leaves, leaf)
-    a, b, c, d = members[0], members[1], members[2], members[3]
-    for which in range(3):
-        write_rows(leaves, LEAF_WORDS // LEAF * leaf + 3 * which, corner_or_none(points, indices, a, which),
-                   corner_or_none(points, indices, b, which), corner_or_none(points, indices, c, which),
-                   corner_or_none(points, indices, d, which))  # fmt: skip
-
-
-@k.kernel(shape="thread", enable_backward=False)
-def fill_boxes(
+def fit_boxes(
     lowers: k.array(dtype=k.vec3),
     uppers: k.array(dtype=k.vec3),
+    nodes: k.array(dtype=float),
     leaves: k.array(dtype=float),
+    start: int,
 ):
-    leaf = k.tid()
-    members = members_of(leaves, leaf)
-    a, b, c, d = members[0], members[1], members[2], members[3]
-    row = LEAF_WORDS // LEAF * leaf
-    lower_a, lower_b = box_corner_or_none(lowers, a), box_corner_or_none(lowers, b)
-    lower_c, lower_d = box_corner_or_none(lowers, c), box_corner_or_none(lowers, d)
-    write_rows(leaves, row, lower_a, lower_b, lower_c, lower_d)
-    write_rows(leaves, row + 3, box_corner_or_none(uppers, a), box_corner_or_none(uppers, b),
-               box_corner_or_none(uppers, c), box_corner_or_none(uppers, d))  # fmt: skip
-    write_rows(leaves, row + 6, lower_a, lower_b, lower_c, lower_d)
+    """The boxes of a level of nodes, a thread for each child, from the level below and the boxes in leaves."""
+    t = k.tid()
+    at = NODE_WORDS * (start + t // WIDTH) + t % WIDTH
+    child = k.bitcast(nodes[at + 6 * WIDTH], k.int32)
+    lower, upper = k.vec3(k.inf), k.vec3(-k.inf)
+    if child >= 0:
+        lower, upper = node_box(nodes, child)
+    elif child != EMPTY:
+        leaf = LEAF_WORDS * leaf_of(child)
+        for s in range(LEAF):
+            box = k.bitcast(leaves[leaf + 9 * LEAF + s], k.int32)
+            if box < 0:
+                box = k.bitcast(leaves[leaf + 9 * LEAF], k.int32)
+            low, high = lowers[box], uppers[box]
+            for axis in range(3):
+                leaves[leaf + axis * LEAF + s] = low[axis]
+                leaves[leaf + (3 + axis) * LEAF + s] = high[axis]
+                leaves[leaf + (6 + axis) * LEAF + s] = low[axis]
+                lower[axis] = k.select_min(high[axis], k.select_min(low[axis], lower[axis]))  # NaN does not count
+                upper[axis] = k.select_max(low[axis], k.select_max(high[axis], upper[axis]))
+    write_box(nodes, at, lower, upper)
 
 
-@k.kernel
-def fit_nodes(nodes: k.array(dtype=float), leaves: k.array(dtype=float), start: int):
-    """The boxes of one level's children; numbers that are NaN do not count."""
-    i = start + k.tid()
-    for c in range(WIDTH):
-        child = k.bitcast(nodes[NODE_WORDS * i + 6 * WIDTH + c], k.int32)
-        for axis in range(3):
-            lower = float(k.inf)
-            upper = float(-k.inf)
-            if child >= 0:
-                at = NODE_WORDS * child + WIDTH * axis
-                for s in range(WIDTH):
-                    lower = k.select_min(nodes[at + s], lower)
-                    upper = k.select_max(nodes[at + 3 * WIDTH + s], upper)
-            elif child != EMPTY:
-                at = LEAF_WORDS * (~child >> 2) + LEAF * axis
-                for corner in range(3):
-                    for s in range(LEAF):
-                        x = leaves[at + 12 * corner + s]
-                        lower = k.select_min(x, lower)
-                        upper = k.select_max(x, upper)
-            nodes[NODE_WORDS * i + WIDTH * axis + c] = lower
-            nodes[NODE_WORDS * i + WIDTH * (axis + 3) + c] = upper
+@k.kernel(enable_backward=False)
+def bound(nodes: k.array(dtype=float), bounds: k.array(dtype=k.vec3)):
+    """The box of all, from the root's."""
+    bounds[0], bounds[1] = node_box(nodes, k.tid())
 
 
 class Hierarchy:
@@ -220,14 +198,15 @@ class Hierarchy:
     def __init__(self, device, count: int):
         self.device, self.count, self.skipped = device, count, 0
         self.topology: Topology | None = None
+        self.bounds = empty(2, dtype=k.vec3, device=device)
         self.handle = empty(1, dtype=Tree, device=device)
         self.moments: Any = None
         self.slabs: Any = None
         self.groups: Any = None
         self.group_ids: Any = None
 
-    def rebuild(self, record, fill, sources, fields, constructor: str | None) -> None:
-        """Builds anew. `record` and `fill` are kernels that read the arrays `sources`; `fields` go into the handle."""
+    def rebuild(self, record, sources, fields, constructor: str | None) -> None:
+        """Builds anew, but for boxes (`refit`). `record` is a kernel over `sources`, `fields` are for the handle"""
         n, device = self.count, self.device
         records = empty(max(n, 1), dtype=vec8, device=device)
         keep = empty(max(n, 1), dtype=int, device=device)
@@ -242,7 +221,6 @@ class Hierarchy:
         self.nodes, self.leaves = topology.nodes, topology.leaves
         self.fields = fields
         self.point_at()
-        self.refit(fill, sources)
 
     def take_groups(self, groups: Any) -> None:
         """Notes the group of each primitive, whose numbers are copied; None: there are none. Raises ArgumentError."""
@@ -259,17 +237,17 @@ class Hierarchy:
         """Writes the handle; whatever it names is kept alive by this object."""
         assert self.topology is not None
         tree = Tree(  # type: ignore[call-arg]
-            nodes=self.nodes, leaves=self.leaves, parents=self.topology.parents, moments=self.moments, slabs=self.slabs,
-            groups=self.groups, group_ids=self.group_ids, **self.fields
+            bounds=self.bounds, nodes=self.nodes, leaves=self.leaves, parents=self.topology.parents, slabs=self.slabs,
+            moments=self.moments, groups=self.groups, group_ids=self.group_ids, **self.fields
         )  # fmt: skip
         self.handle.assign([tree])
 
-    def refit(self, fill, sources) -> None:
-        """New boxes for primitives that have moved; the topology stays."""
-        device = self.device
-        launch(fill, len(self.leaves) // LEAF_WORDS, inputs=[*sources, self.leaves], device=device)
+    def refit(self, fit, sources) -> None:
+        """New boxes for primitives that have moved, by a kernel that reads `sources`; the topology stays."""
         for first, end in self.levels_upward():
-            launch(fit_nodes, end - first, inputs=[self.nodes, self.leaves, first], device=device)
+            arguments = [*sources, self.nodes, self.leaves, first]
+            launch(fit, WIDTH * (end - first), inputs=arguments, device=self.device)
+        launch(bound, 1, inputs=[self.nodes, self.bounds], device=self.device)
 
     def levels_upward(self) -> list[tuple[int, int]]:
         """(first node, end) of each level, the deepest first."""
@@ -341,8 +319,9 @@ class Bvh:
         """Build anew from the present boxes; `constructor`: another builder than before."""
         check_constructor(constructor, None)
         self._constructor = constructor or self._constructor
-        self._tree.rebuild(record_boxes, fill_boxes, [self.lowers, self.uppers], {}, self._constructor)
+        self._tree.rebuild(record_boxes, [self.lowers, self.uppers], {}, self._constructor)
+        self.refit()
 
     def refit(self) -> None:
         """Boxes have moved."""
-        self._tree.refit(fill_boxes, [self.lowers, self.uppers])
+        self._tree.refit(fit_boxes, [self.lowers, self.uppers])

@@ -21,17 +21,30 @@ from engine.compiler.values import vector
 from engine.context import array, empty, full, launch
 from engine.kernels.scan import Scan
 
-vec8: Any = vector(length=8, dtype=k.float32)
-
 WIDTH = 8  # children of a node
-LEAF = 4  # primitives of a leaf
-NODE_WORDS = 7 * WIDTH
+LEAF = 8  # primitives of a leaf
+vec8: Any = vector(length=WIDTH, dtype=k.float32)
+vec_leaf: Any = vector(length=LEAF, dtype=k.float32)
+NODE_ROWS = 8  # of 8 words: a node begins with a cache line, and takes four
+NODE_WORDS = NODE_ROWS * WIDTH
 LEAF_WORDS = 10 * LEAF
 MAX_PRIMITIVES = 1 << 26  # what leaves room for 8 words of each in 31 bits
 MAX_DEPTH = 26  # levels of nodes: what halving 2^26 primitives may take
 STACK = 7 * MAX_DEPTH + 2  # entries that a traversal needs: it leaves at most 7 siblings behind on each level
 EMPTY = -(2**31)  # in place of a child
 LEAST_AREA, MOST_AREA = 1.0e-30, 1.0e30  # that a node counts for: trees without area get few nodes, no sum overflows
+
+
+@k.func
+def leaf_of(child: int) -> int:
+    """The number of a leaf that is a child."""
+    return ~child // LEAF
+
+
+@k.func
+def leaf_size(child: int) -> int:
+    """How many primitives it has."""
+    return (~child & (LEAF - 1)) + 1
 
 
 @k.func
@@ -172,6 +185,7 @@ def place_children(children: k.array(dtype=int, ndim=2), nodes: k.array(dtype=fl
     i = k.tid()
     for c in range(WIDTH):
         nodes[NODE_WORDS * i + 6 * WIDTH + c] = k.bitcast(children[i, c], k.float32)
+        nodes[NODE_WORDS * i + 7 * WIDTH + c] = 0.0
 
 
 @k.kernel(shape="thread", enable_backward=False)
@@ -238,7 +252,7 @@ def single_leaf(records, n: int) -> Topology:
     members[:] = -1
     members[:n] = np.ascontiguousarray(records.numpy()[:n, 3]).view(np.int32)
     node = np.zeros(NODE_WORDS, np.float32)
-    children = node[6 * WIDTH :].view(np.int32)
+    children = node[6 * WIDTH : 7 * WIDTH].view(np.int32)
     children[:] = EMPTY
     if n > 0:
         children[0] = ~(n - 1)

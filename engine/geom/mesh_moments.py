@@ -5,8 +5,9 @@
 
 from engine.compiler import lang as k
 from engine.context import launch
-from engine.geom.bvh import LEAF_WORDS, NODE_WORDS, Hierarchy
-from engine.geom.bvh_build import EMPTY, WIDTH
+from engine.geom.bvh import Hierarchy
+from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_WORDS, WIDTH, leaf_of, leaf_size
+from engine.geom.ray_query import leaf_corner
 
 
 @k.kernel(shape="thread")
@@ -32,11 +33,10 @@ def fit_moments(
                 center += k.vec3(moments[at], moments[at + 8], moments[at + 16]) * part
                 normal += k.vec3(moments[at + 24], moments[at + 32], moments[at + 40])
         elif child != EMPTY:
-            for s in range((~child & 3) + 1):
-                at = LEAF_WORDS * (~child >> 2) + s
-                x = k.vec3(leaves[at], leaves[at + 4], leaves[at + 8])
-                y = k.vec3(leaves[at + 12], leaves[at + 16], leaves[at + 20])
-                z = k.vec3(leaves[at + 24], leaves[at + 28], leaves[at + 32])
+            for s in range(leaf_size(child)):
+                at = LEAF_WORDS * leaf_of(child) + s
+                x, y = leaf_corner(leaves, at), leaf_corner(leaves, at + 3 * LEAF)
+                z = leaf_corner(leaves, at + 6 * LEAF)
                 doubled = k.cross(y - x, z - x)
                 part = k.length(doubled) * 0.5
                 if k.isfinite(part):  # corners that are not finite since the last refit do not count

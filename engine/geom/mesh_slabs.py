@@ -7,16 +7,13 @@ from afar, boxes leave hundreds of pieces that might be nearest, slabs a few. A 
 boxes of its children, so that a refit goes through the triangles once.
 """
 
-from typing import Any
 
 from engine.compiler import lang as k
-from engine.compiler.values import vector
-from engine.context import array, launch
-from engine.geom.bvh import LEAF_WORDS, NODE_WORDS, Hierarchy
-from engine.geom.bvh_build import EMPTY, LEAF, WIDTH
+from engine.context import array
+from engine.geom.bvh import least, node_box, write_box
+from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_ROWS, NODE_WORDS, WIDTH, leaf_of, vec8, vec_leaf
 from engine.geom.point_query import across, product
 
-vec8: Any = vector(length=8, dtype=k.float32)
 SLAB_WORDS = 4 * WIDTH
 ROUNDING = 2.0**-20  # of the largest coordinate
 WIDEST = 3.0e38
@@ -34,25 +31,25 @@ def rising(normal: k.vec3) -> k.vec3:
 
 
 @k.func
-def of_leaf(leaves: k.array(dtype=float), leaf: int, count: int):
+def of_leaf(ax, ay, az, bx, by, bz, cx, cy, cz):
     """(normal, least, most) of a leaf's triangles."""
-    rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=k.vec4)
-    r = LEAF_WORDS // LEAF * leaf
-    ax, ay, az = rows[r], rows[r + 1], rows[r + 2]
-    bx, by, bz = rows[r + 3], rows[r + 4], rows[r + 5]
-    cx, cy, cz = rows[r + 6], rows[r + 7], rows[r + 8]
     nx, ny, nz = across(bx - ax, by - ay, bz - az, cx - ax, cy - ay, cz - az)
-    sum = k.vec3()
-    for s in range(LEAF):
-        n = k.vec3(nx[s], ny[s], nz[s])
-        if s < count and k.isfinite(n[0] + n[1] + n[2]):
-            sum += n if k.dot(n, sum) >= 0.0 else -n
-    normal = rising(sum)
-    x, y, z = k.vec4(normal[0]), k.vec4(normal[1]), k.vec4(normal[2])
+    zero = vec_leaf(0.0)
+    area2 = product(nx, ny, nz, nx, ny, nz)
+    some = k.less(zero, area2 - area2 + area2)  # which have an area, and it is finite
+    nx, ny, nz = k.where(some, nx, zero), k.where(some, ny, zero), k.where(some, nz, zero)
+    side = product(nx, ny, nz, vec_leaf(nx[0]), vec_leaf(ny[0]), vec_leaf(nz[0]))  # they are turned to the first one's
+    weight = k.where(k.less_equal(zero, side), vec_leaf(1.0), vec_leaf(-1.0))
+    normal = rising(k.vec3(k.dot(nx, weight), k.dot(ny, weight), k.dot(nz, weight)))
+    x, y, z = vec_leaf(normal[0]), vec_leaf(normal[1]), vec_leaf(normal[2])
     a, b, c = product(ax, ay, az, x, y, z), product(bx, by, bz, x, y, z), product(cx, cy, cz, x, y, z)
-    low = k.select_min(c, k.select_min(b, k.select_min(a, k.vec4(WIDEST))))  # what is no number does not count
-    high = k.select_max(c, k.select_max(b, k.select_max(a, k.vec4(-WIDEST))))
-    return normal, k.min(low), k.max(high)
+    return normal, least_of(a, b, c, WIDEST), -least_of(-a, -b, -c, WIDEST)
+
+
+@k.func
+def least_of(a, b, c, most: float) -> float:
+    """The least of all components that are numbers, at most `most`."""
+    return least(k.select_min(c, k.select_min(b, k.select_min(a, vec_leaf(most)))))
 
 
 @k.func
@@ -60,7 +57,7 @@ def of_node(nodes: k.array(dtype=float), slabs: k.array(dtype=float), node: int)
     """(normal, least, most) of all that a node holds: a child is a disc of its slab's thickness, as wide as its box."""
     boxes = array(ptr=nodes.ptr, shape=len(nodes) // WIDTH, dtype=vec8)
     planes = array(ptr=slabs.ptr, shape=len(slabs) // WIDTH, dtype=vec8)
-    r, q = NODE_WORDS // WIDTH * node, SLAB_WORDS // WIDTH * node
+    r, q = NODE_ROWS * node, SLAB_WORDS // WIDTH * node
     held = k.less_equal(boxes[r], boxes[r + 3])  # children that hold anything
     zero = vec8(0.0)
     lx, ly, lz = boxes[r], boxes[r + 1], boxes[r + 2]
@@ -87,34 +84,61 @@ def of_node(nodes: k.array(dtype=float), slabs: k.array(dtype=float), node: int)
     reach = k.cw_mul(k.abs(turned), (above - below) * 0.5)
     reach = reach + k.sqrt(k.cw_mul(product(ex, ey, ez, ex, ey, ez), size2))
     box = product(k.abs(x), k.abs(y), k.abs(z), hx, hy, hz)
-    least = k.where(held, k.select_max(center - reach, along - box), vec8(WIDEST))
-    most = k.where(held, k.select_min(center + reach, along + box), vec8(-WIDEST))
-    return normal, k.min(least), k.max(most)
+    low = k.where(held, k.select_max(center - reach, along - box), vec8(WIDEST))
+    high = k.where(held, k.select_min(center + reach, along + box), vec8(-WIDEST))
+    return normal, least(low), -least(-high)
 
 
-@k.kernel(shape="thread")
-def fit_slabs(nodes: k.array(dtype=float), leaves: k.array(dtype=float), slabs: k.array(dtype=float), start: int):
-    """One level of nodes, a thread for each child, from the level below."""
-    n = k.tid()
-    i, c = start + n // WIDTH, n % WIDTH
-    at = NODE_WORDS * i + c
-    child = k.bitcast(nodes[at + 48], k.int32)
+@k.func
+def corners(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), members: k.array(dtype=int), at: int,
+            which: int):  # fmt: skip
+    """x, y and z of a corner of the triangles whose numbers begin at `at`; those of the first where there is none."""
+    x, y, z = vec_leaf(), vec_leaf(), vec_leaf()
+    for s in range(LEAF):
+        triangle = members[at + s]
+        p = points[indices[3 * (triangle if triangle >= 0 else members[at]) + which]]
+        x[s], y[s], z[s] = p[0], p[1], p[2]
+    return x, y, z
+
+
+@k.kernel(shape="thread", enable_backward=False)
+def fit_triangles(
+    points: k.array(dtype=k.vec3),
+    indices: k.array(dtype=int),
+    slabs: k.array(dtype=float),
+    nodes: k.array(dtype=float),
+    leaves: k.array(dtype=float),
+    start: int,
+):
+    """Boxes and slabs of a level of nodes, a thread for each child, from the level below; and the corners in leaves."""
+    t = k.tid()
+    i, slot = start + t // WIDTH, t % WIDTH
+    at = NODE_WORDS * i + slot
+    child = k.bitcast(nodes[at + 6 * WIDTH], k.int32)
+    lower, upper = k.vec3(k.inf), k.vec3(-k.inf)
     normal = k.vec3(0.0, 0.0, 1.0)
-    least, most = float(-WIDEST), float(WIDEST)
+    low, high = float(-WIDEST), float(WIDEST)
     if child >= 0:
-        normal, least, most = of_node(nodes, slabs, child)
+        lower, upper = node_box(nodes, child)
+        normal, low, high = of_node(nodes, slabs, child)
     elif child != EMPTY:
-        normal, least, most = of_leaf(leaves, ~child >> 2, (~child & 3) + 1)
+        rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=vec_leaf)
+        members = array(ptr=leaves.ptr, shape=len(leaves), dtype=int)
+        r = LEAF_WORDS // LEAF * leaf_of(child)
+        ax, ay, az = corners(points, indices, members, LEAF * (r + 9), 0)
+        bx, by, bz = corners(points, indices, members, LEAF * (r + 9), 1)
+        cx, cy, cz = corners(points, indices, members, LEAF * (r + 9), 2)
+        rows[r], rows[r + 1], rows[r + 2] = ax, ay, az
+        rows[r + 3], rows[r + 4], rows[r + 5] = bx, by, bz
+        rows[r + 6], rows[r + 7], rows[r + 8] = cx, cy, cz
+        lower = k.vec3(least_of(ax, bx, cx, k.inf), least_of(ay, by, cy, k.inf), least_of(az, bz, cz, k.inf))
+        upper = -k.vec3(least_of(-ax, -bx, -cx, k.inf), least_of(-ay, -by, -cy, k.inf), least_of(-az, -bz, -cz, k.inf))
+        normal, low, high = of_leaf(ax, ay, az, bx, by, bz, cx, cy, cz)
+    write_box(nodes, at, lower, upper)
     largest = 0.0
     for axis in range(3):
-        largest = k.max(largest, k.max(k.abs(nodes[at + 8 * axis]), k.abs(nodes[at + 8 * axis + 24])))
-    slabs[SLAB_WORDS * i + c] = normal[0]
-    slabs[SLAB_WORDS * i + 8 + c] = normal[1]
-    slabs[SLAB_WORDS * i + 16 + c] = least - largest * ROUNDING
-    slabs[SLAB_WORDS * i + 24 + c] = most + largest * ROUNDING
-
-
-def fit(tree: Hierarchy, slabs) -> None:
-    """The slabs of all nodes, for the present corners."""
-    for first, end in tree.levels_upward():
-        launch(fit_slabs, WIDTH * (end - first), inputs=[tree.nodes, tree.leaves, slabs, first], device=tree.device)
+        largest = k.select_max(k.select_max(k.abs(lower[axis]), k.abs(upper[axis])), largest)
+    slabs[SLAB_WORDS * i + slot] = normal[0]
+    slabs[SLAB_WORDS * i + 8 + slot] = normal[1]
+    slabs[SLAB_WORDS * i + 16 + slot] = low - largest * ROUNDING
+    slabs[SLAB_WORDS * i + 24 + slot] = high + largest * ROUNDING

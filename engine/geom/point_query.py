@@ -1,17 +1,25 @@
 """The closest point of a triangle mesh, in kernels, with the sign by ray, parity, normal or winding number."""
 
-from typing import Any
 
 from engine.compiler import lang as k
-from engine.compiler.values import vector
 from engine.context import array
 from engine.geom.box_query import axis_gap, lowest
-from engine.geom.bvh import LEAF_WORDS, NODE_WORDS, Tree, tree_of
-from engine.geom.bvh_build import EMPTY, STACK
-from engine.geom.ray_query import COUNT, corner, face_normal, next_bit, trace
+from engine.geom.bvh import Tree, tree_of
+from engine.geom.bvh_build import (
+    EMPTY,
+    LEAF,
+    LEAF_WORDS,
+    NODE_ROWS,
+    NODE_WORDS,
+    STACK,
+    leaf_of,
+    leaf_size,
+    vec8,
+    vec_leaf,
+)
+from engine.geom.ray_query import COUNT, corner, face_normal, first_bits, leaf_corner, nearest_child, next_bit, trace
 
-vec8: Any = vector(length=8, dtype=k.float32)
-vec4, vec3d = k.vec4, k.vec3d
+vec3d = k.vec3d
 
 NEARER_BY = 2.0**-20
 NEARER = 1.0 - NEARER_BY  # a box may be this much nearer than computed
@@ -105,12 +113,6 @@ def closest_weights(p: vec3d, a: vec3d, b: vec3d, c: vec3d) -> vec3d:
 
 
 @k.func
-def leaf_corner(leaves: k.array(dtype=float), at: int) -> k.vec3:
-    """The corner whose x is word `at`."""
-    return k.vec3(leaves[at], leaves[at + 4], leaves[at + 8])
-
-
-@k.func
 def product(ax, ay, az, bx, by, bz):
     """Dot products, by component."""
     return k.fma(ax, bx, k.fma(ay, by, k.cw_mul(az, bz)))
@@ -128,21 +130,21 @@ def across(ax, ay, az, bx, by, bz):
 @k.func
 def to_segment(ax, ay, az, ex, ey, ez):
     """Squared distances of the origin to the segments a … a + e, by component."""
-    length2 = k.select_max(product(ex, ey, ez, ex, ey, ez), vec4(SMALLEST))
+    length2 = k.select_max(product(ex, ey, ez, ex, ey, ez), vec_leaf(SMALLEST))
     s = k.cw_div(product(ax, ay, az, ex, ey, ez), length2)
-    s = k.select_min(k.select_max(s, vec4(-1.0)), vec4(0.0))
+    s = k.select_min(k.select_max(s, vec_leaf(-1.0)), vec_leaf(0.0))
     x, y, z = ax - k.cw_mul(s, ex), ay - k.cw_mul(s, ey), az - k.cw_mul(s, ez)
     return product(x, y, z, x, y, z)
 
 
 @k.func
-def least_distances(leaves: k.array(dtype=vec4), at: int, point: k.vec3):
-    """Squared distances that the point has at least from the 4 triangles whose rows begin at `at`.
+def least_distances(leaves: k.array(dtype=vec_leaf), at: int, point: k.vec3):
+    """Squared distances that the point has at least from a leaf's triangles, whose rows begin at `at`.
 
-    In float32, all four at once, and less what rounding may have added: the nearest triangle is among those that are
+    In float32, all at once, and less what rounding may have added: the nearest triangle is among those that are
     not too far by this. NaN for huge triangles, and for those that are none.
     """
-    px, py, pz = vec4(point[0]), vec4(point[1]), vec4(point[2])
+    px, py, pz = vec_leaf(point[0]), vec_leaf(point[1]), vec_leaf(point[2])
     ax, ay, az = leaves[at] - px, leaves[at + 1] - py, leaves[at + 2] - pz
     bx, by, bz = leaves[at + 3] - px, leaves[at + 4] - py, leaves[at + 5] - pz
     cx, cy, cz = leaves[at + 6] - px, leaves[at + 7] - py, leaves[at + 8] - pz
@@ -160,13 +162,13 @@ def least_distances(leaves: k.array(dtype=vec4), at: int, point: k.vec3):
     second = product(x, y, z, nx, ny, nz)
     within = k.select_min(k.select_min(third, second), area - third - second)
     height = product(ax, ay, az, nx, ny, nz)
-    plane = k.cw_div(k.cw_mul(height, height), k.select_max(area, vec4(SMALLEST)))
-    out = k.where(k.less_equal(vec4(0.0), within), plane, edges)
+    plane = k.cw_div(k.cw_mul(height, height), k.select_max(area, vec_leaf(SMALLEST)))
+    out = k.where(k.less_equal(vec_leaf(0.0), within), plane, edges)
     slender = k.cw_mul(product(ux, uy, uz, ux, uy, uz), product(vx, vy, vz, vx, vy, vz)) * SLENDER
-    out = k.where(k.less_equal(area, slender), k.cw_mul(area, vec4(0.0)), out)
+    out = k.where(k.less_equal(area, slender), k.cw_mul(area, vec_leaf(0.0)), out)
     farthest = k.select_max(product(ax, ay, az, ax, ay, az), product(bx, by, bz, bx, by, bz))
     farthest = k.select_max(farthest, product(cx, cy, cz, cx, cy, cz))
-    return k.fma(out, vec4(1.0 - 4.0 * DOUBT), farthest * -DOUBT)
+    return k.fma(out, vec_leaf(1.0 - 4.0 * DOUBT), farthest * -DOUBT)
 
 
 @k.func
@@ -184,14 +186,13 @@ def closest(tree: Tree, point: k.vec3, max_dist: float):
     """(face or −1, weights of its corners at the closest point that is less than max_dist away)."""
     boxes = array(ptr=tree.nodes.ptr, shape=len(tree.nodes) // 8, dtype=vec8)
     slabs = array(ptr=tree.slabs.ptr, shape=len(tree.slabs) // 8, dtype=vec8)
-    rows = array(ptr=tree.leaves.ptr, shape=len(tree.leaves) // 4, dtype=vec4)
+    rows = array(ptr=tree.leaves.ptr, shape=len(tree.leaves) // LEAF, dtype=vec_leaf)
     words = array(ptr=tree.nodes.ptr, shape=len(tree.nodes), dtype=int)
     px, py, pz = vec8(point[0]), vec8(point[1]), vec8(point[2])
     p = vec3d(k.float64(point[0]), k.float64(point[1]), k.float64(point[2]))
     doubt = vec8((k.abs(point[0]) + k.abs(point[1]) + k.abs(point[2])) * NEARER_BY)
     stack = k.zeros(shape=STACK, dtype=int)
     entry = k.zeros(shape=STACK, dtype=float)
-    distance = k.zeros(shape=8, dtype=float)
     best = k.min(max_dist * max_dist, LARGE)
     exact = k.float64(best)
     face = -1
@@ -202,7 +203,7 @@ def closest(tree: Tree, point: k.vec3, max_dist: float):
         node = stack[top]
         if entry[top] <= best:
             while node >= 0:
-                at = 7 * node
+                at = NODE_ROWS * node
                 x = axis_gap(boxes[at], boxes[at + 3], px)
                 y = axis_gap(boxes[at + 1], boxes[at + 4], py)
                 z = axis_gap(boxes[at + 2], boxes[at + 5], pz)
@@ -210,49 +211,25 @@ def closest(tree: Tree, point: k.vec3, max_dist: float):
                 beside = slab_gap(slabs, 4 * node, px, py, pz, doubt)
                 squared = k.select_max(squared, k.cw_mul(beside, beside)) * NEARER
                 mask = k.bit_mask(k.less_equal(squared, vec8(best)))
-                first_word = NODE_WORDS * node + 48
-                node = EMPTY
-                if mask != k.uint32(0):
-                    c, mask = next_bit(mask)
-                    node = words[first_word + c]  # the nearest so far; the others go to the stack, the nearest last
-                    if mask != k.uint32(0):
-                        for lane in range(8):
-                            distance[lane] = squared[lane]
-                        least = distance[c]
-                        base = top
-                        while mask != k.uint32(0):
-                            c, mask = next_bit(mask)
-                            d = distance[c]
-                            child = words[first_word + c]
-                            if d < least:
-                                d, least = least, d
-                                child, node = node, child
-                            q = top
-                            while q > base and entry[k.max(q - 1, 0)] < d:
-                                entry[q] = entry[q - 1]
-                                stack[q] = stack[q - 1]
-                                q -= 1
-                            entry[q] = d
-                            stack[q] = child
-                            top += 1
+                node, top = nearest_child(words, NODE_WORDS * node + 48, mask, squared, stack, entry, top)
             if node != EMPTY:
-                leaf = ~node >> 2
+                leaf = leaf_of(node)
                 at_least = least_distances(rows, 10 * leaf, point)
-                too_far = k.bit_mask(k.less(vec4(best), at_least))  # not what is no number, for want of range
-                mask = ((k.uint32(2) << k.uint32(~node & 3)) - k.uint32(1)) & ~too_far
+                too_far = k.bit_mask(k.less(vec_leaf(best), at_least))  # not what is no number, for want of range
+                mask = first_bits(leaf_size(node)) & ~too_far
                 while mask != k.uint32(0):
                     c, mask = next_bit(mask)
                     at = LEAF_WORDS * leaf + c
                     a = vec3d(leaf_corner(tree.leaves, at))
-                    b = vec3d(leaf_corner(tree.leaves, at + 12))
-                    third = vec3d(leaf_corner(tree.leaves, at + 24))
+                    b = vec3d(leaf_corner(tree.leaves, at + 3 * LEAF))
+                    third = vec3d(leaf_corner(tree.leaves, at + 6 * LEAF))
                     w = closest_weights(p, a, b, third)
                     far = k.length_sq(a * w[0] + b * w[1] + third * w[2] - p)
-                    number = k.bitcast(tree.leaves[at + 36], k.int32)
+                    number = k.bitcast(tree.leaves[at + 9 * LEAF], k.int32)
                     if far < exact or (far == exact and face >= 0 and number < face):
                         exact = far
                         best = float(far) * (1.0 + 2.0**-20)
-                        mask = mask & ~k.bit_mask(k.less(vec4(best), at_least))
+                        mask = mask & ~k.bit_mask(k.less(vec_leaf(best), at_least))
                         face = number
                         weights = w
     return face, weights
@@ -272,7 +249,7 @@ def sign_by_rays(tree: Tree, point: k.vec3, by_parity: bool) -> float:
             toward = k.vec3(RAYS[1][0], RAYS[1][1], RAYS[1][2])
         elif asked == 2:
             toward = k.vec3(RAYS[2][0], RAYS[2][1], RAYS[2][2])
-        crossed, _t, _u, _v, side, _face = trace(tree, point, toward, k.inf, COUNT)
+        crossed, _t, _u, _v, side, _face, _at = trace(tree, point, toward, k.inf, COUNT)
         inside = side < 0.0
         if by_parity:
             inside = crossed & 1 == 1
@@ -327,7 +304,7 @@ def pseudonormal(tree: Tree, p: k.vec3, q: k.vec3) -> k.vec3:
         top -= 1
         node = stack[top]
         if node >= 0:
-            at = 7 * node
+            at = NODE_ROWS * node
             mask = k.bit_mask(k.less_equal(boxes[at], x)) & k.bit_mask(k.less_equal(x, boxes[at + 3]))
             mask = mask & k.bit_mask(k.less_equal(boxes[at + 1], y)) & k.bit_mask(k.less_equal(y, boxes[at + 4]))
             mask = mask & k.bit_mask(k.less_equal(boxes[at + 2], z)) & k.bit_mask(k.less_equal(z, boxes[at + 5]))
@@ -336,11 +313,11 @@ def pseudonormal(tree: Tree, p: k.vec3, q: k.vec3) -> k.vec3:
                 mask = mask & (mask - k.uint32(1))
                 top += 1
         elif node != EMPTY:
-            for c in range((~node & 3) + 1):
-                at = LEAF_WORDS * (~node >> 2) + c
+            for c in range(leaf_size(node)):
+                at = LEAF_WORDS * leaf_of(node) + c
                 a = leaf_corner(tree.leaves, at)
-                b = leaf_corner(tree.leaves, at + 12)
-                d = leaf_corner(tree.leaves, at + 24)
+                b = leaf_corner(tree.leaves, at + 3 * LEAF)
+                d = leaf_corner(tree.leaves, at + 6 * LEAF)
                 normal += share_of_normal(a, b, d, p, q)
     return normal
 
@@ -406,11 +383,11 @@ def winding_number(tree: Tree, point: k.vec3, accuracy: float) -> float:
                     stack[top] = child
                     top += 1
         else:
-            for c in range((~node & 3) + 1):
-                at = LEAF_WORDS * (~node >> 2) + c
+            for c in range(leaf_size(node)):
+                at = LEAF_WORDS * leaf_of(node) + c
                 a = leaf_corner(tree.leaves, at)
-                b = leaf_corner(tree.leaves, at + 12)
-                d = leaf_corner(tree.leaves, at + 24)
+                b = leaf_corner(tree.leaves, at + 3 * LEAF)
+                d = leaf_corner(tree.leaves, at + 6 * LEAF)
                 total += solid_angle(a - point, b - point, d - point)
     return total
 

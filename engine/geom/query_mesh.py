@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 from engine.compiler import lang as k
 from engine.context import array, empty, launch
 from engine.errors import ArgumentError
-from engine.geom import mesh_moments, mesh_slabs
+from engine.geom import mesh_moments
 from engine.geom.all_hits import AllIntersections, all_hits
 from engine.geom.bvh import (
-    NODE_WORDS,
     Hierarchy,
     Tree,
     bvh_get_group_root,
     check_array,
     check_constructor,
-    fill_triangles,
     record_triangles,
     tree_of,
 )
-from engine.geom.bvh_build import WIDTH
+from engine.geom.bvh_build import NODE_WORDS, WIDTH
+from engine.geom.mesh_slabs import SLAB_WORDS, fit_triangles
 from engine.geom.point_query import closest, sign_by_rays, winding_number
 from engine.geom.ray_query import ANY, CLOSEST, corner, face_normal, trace
 
@@ -104,7 +103,7 @@ def intersect_all(
     weights: k.array(dtype=k.vec2),
 ):
     i = k.tid()
-    found, near, u, v, _side, number = trace(tree_of(mesh), origins[i], directions[i], max_t, CLOSEST)
+    found, near, u, v, _side, number, _at = trace(tree_of(mesh), origins[i], directions[i], max_t, CLOSEST)
     t[i] = near if found > 0 else k.inf
     face[i] = number
     weights[i] = k.vec2(u, v)
@@ -121,7 +120,7 @@ def occlude_all(
     hit: k.array(dtype=k.uint8),
 ):
     i = k.tid()
-    found, _t, _u, _v, _side, _face = trace(tree_of(mesh), origins[i], directions[i], max_t, ANY)
+    found, _t, _u, _v, _side, _face, _at = trace(tree_of(mesh), origins[i], directions[i], max_t, ANY)
     hit[i] = k.uint8(found)
 
 
@@ -276,21 +275,18 @@ class Mesh:
         """Build anew from the present points: after large motion, queries get faster by it."""
         tree = self._tree
         tree.moments = tree.slabs = None
-        tree.rebuild(record_triangles, fill_triangles, [self._points, self.indices], self._fields(), self._constructor)
+        tree.rebuild(record_triangles, [self._points, self.indices], self._fields(), self._constructor)
         nodes = len(tree.nodes) // NODE_WORDS
-        tree.slabs = empty(mesh_slabs.SLAB_WORDS * nodes, dtype=float, device=self.device)
-        mesh_slabs.fit(tree, tree.slabs)
-        tree.point_at()
+        tree.slabs = empty(SLAB_WORDS * nodes, dtype=float, device=self.device)
         if self.support_winding_number:
             tree.moments = empty(NODE_WORDS * nodes, dtype=float, device=self.device)
             self._areas = empty(WIDTH * nodes, dtype=float, device=self.device)
-            tree.point_at()
-            mesh_moments.fit(tree, tree.moments, self._areas)
+        tree.point_at()
+        self.refit()
 
     def refit(self) -> None:
         """The points have moved."""
-        self._tree.refit(fill_triangles, [self._points, self.indices])
-        mesh_slabs.fit(self._tree, self._tree.slabs)
+        self._tree.refit(fit_triangles, [self._points, self.indices, self._tree.slabs])
         if self.support_winding_number:
             mesh_moments.fit(self._tree, self._tree.moments, self._areas)
 

@@ -1,6 +1,6 @@
 """Rays against triangle meshes in kernels: closest hit, any hit, number of crossings; watertight.
 
-A node's 8 boxes are tested at once, and a leaf's 4 triangles: Woop, Benthin, Wald 2013, "Watertight Ray/Triangle
+A node's 8 boxes are tested at once, and a leaf's triangles: Woop, Benthin, Wald 2013, "Watertight Ray/Triangle
 Intersection". Corners are moved to the ray's origin and sheared so that the ray is the z axis; a triangle is hit where
 the three edge functions have one sign. In float32 without fused operations an edge function has the right sign or is
 zero, and triangles that share an edge get the same number, negated; what is left as possible is decided in float64,
@@ -11,17 +11,23 @@ of simplicity"), so that of the triangles around an edge or corner as many are c
 The slabs are widened by more than all rounding errors of box test and shear, so that no box of a hit is missed.
 """
 
-from typing import Any
 
 from engine.compiler import lang as k
-from engine.compiler.values import vector
 from engine.context import array
 from engine.geom.box_query import lowest
 from engine.geom.bvh import Tree, in_group, tree_of
-from engine.geom.bvh_build import EMPTY, STACK
-
-vec8: Any = vector(length=8, dtype=k.float32)
-vec4 = k.vec4
+from engine.geom.bvh_build import (
+    EMPTY,
+    LEAF,
+    LEAF_WORDS,
+    NODE_ROWS,
+    NODE_WORDS,
+    STACK,
+    leaf_of,
+    leaf_size,
+    vec8,
+    vec_leaf,
+)
 
 CLOSEST, ANY, COUNT = 0, 1, 2
 TINY = 1.0e-18  # of the largest component: a direction's smaller components are taken as this
@@ -62,14 +68,12 @@ class MeshQueryRay:
 @k.func
 def reach_of(tree: Tree, origin: k.vec3) -> float:
     """The largest difference of a coordinate between the origin and anything in the tree."""
+    bounds = array(ptr=tree.bounds.ptr, shape=2, dtype=k.vec3)
     reach = 0.0
-    for axis in range(3):
-        lower = float(k.inf)
-        upper = float(-k.inf)
-        for c in range(8):
-            lower = k.select_min(tree.nodes[8 * axis + c], lower)
-            upper = k.select_max(tree.nodes[8 * axis + 24 + c], upper)
-        reach = k.max(reach, k.max(k.abs(lower - origin[axis]), k.abs(upper - origin[axis])))
+    for end in range(2):
+        away = bounds[end] - origin
+        for axis in range(3):
+            reach = k.select_max(k.abs(away[axis]), reach)
     return reach
 
 
@@ -113,14 +117,14 @@ def make_ray(tree: Tree, origin: k.vec3, direction: k.vec3) -> Ray:
 @k.func
 def unfused(a, b):
     """a · b, which no sum takes over: a fused edge function would not be the negative of its neighbour's."""
-    return k.fma(a, b, vec4(0.0))
+    return k.fma(a, b, vec_leaf(0.0))
 
 
 @k.func
-def possible(leaves: k.array(dtype=vec4), at: int, ray: Ray) -> k.uint32:
-    """Which of the 4 triangles, whose rows begin at `at`, the ray's line may meet."""
-    ox, oy, oz = vec4(ray.origin[0]), vec4(ray.origin[1]), vec4(ray.origin[2])
-    sx, sy = vec4(-ray.shear[0]), vec4(-ray.shear[1])
+def possible(leaves: k.array(dtype=vec_leaf), at: int, ray: Ray) -> k.uint32:
+    """Which of a leaf's triangles, whose rows begin at `at`, the ray's line may meet."""
+    ox, oy, oz = vec_leaf(ray.origin[0]), vec_leaf(ray.origin[1]), vec_leaf(ray.origin[2])
+    sx, sy = vec_leaf(-ray.shear[0]), vec_leaf(-ray.shear[1])
     x, y, z = at + ray.kx, at + ray.ky, at + ray.kz
     az, bz, cz = leaves[z] - oz, leaves[z + 3] - oz, leaves[z + 6] - oz
     ax, ay = k.fma(sx, az, leaves[x] - ox), k.fma(sy, az, leaves[y] - oy)
@@ -131,7 +135,7 @@ def possible(leaves: k.array(dtype=vec4), at: int, ray: Ray) -> k.uint32:
     w = unfused(ax, by) - unfused(ay, bx)
     least = k.select_min(k.select_min(u, v), w)
     most = k.select_max(k.select_max(u, v), w)
-    return ~(k.bit_mask(k.less(least, vec4(0.0))) & k.bit_mask(k.less(vec4(0.0), most)))
+    return ~(k.bit_mask(k.less(least, vec_leaf(0.0))) & k.bit_mask(k.less(vec_leaf(0.0), most)))
 
 
 @k.func
@@ -149,15 +153,15 @@ def aside(ax: k.float64, ay: k.float64, bx: k.float64, by: k.float64) -> k.float
 def hit_triangle(leaves: k.array(dtype=float), at: int, ray: Ray, owned: bool):
     """(hit, t, u, v, side) of the triangle whose first word is `at`. `owned`: of the triangles that meet where the ray
     goes through, those that count. side: the sign of the triangle's area seen along kz."""
-    x, y, z = at + 4 * ray.kx, at + 4 * ray.ky, at + 4 * ray.kz
-    az, bz, cz = leaves[z] - ray.origin[2], leaves[z + 12] - ray.origin[2], leaves[z + 24] - ray.origin[2]
+    x, y, z = at + LEAF * ray.kx, at + LEAF * ray.ky, at + LEAF * ray.kz
+    az, bz, cz = leaves[z] - ray.origin[2], leaves[z + 3 * LEAF] - ray.origin[2], leaves[z + 6 * LEAF] - ray.origin[2]
     sx, sy = -ray.shear[0], -ray.shear[1]
     ax = k.float64(k.fma(sx, az, leaves[x] - ray.origin[0]))
     ay = k.float64(k.fma(sy, az, leaves[y] - ray.origin[1]))
-    bx = k.float64(k.fma(sx, bz, leaves[x + 12] - ray.origin[0]))
-    by = k.float64(k.fma(sy, bz, leaves[y + 12] - ray.origin[1]))
-    cx = k.float64(k.fma(sx, cz, leaves[x + 24] - ray.origin[0]))
-    cy = k.float64(k.fma(sy, cz, leaves[y + 24] - ray.origin[1]))
+    bx = k.float64(k.fma(sx, bz, leaves[x + 3 * LEAF] - ray.origin[0]))
+    by = k.float64(k.fma(sy, bz, leaves[y + 3 * LEAF] - ray.origin[1]))
+    cx = k.float64(k.fma(sx, cz, leaves[x + 6 * LEAF] - ray.origin[0]))
+    cy = k.float64(k.fma(sy, cz, leaves[y + 6 * LEAF] - ray.origin[1]))
     u = bx * cy - by * cx
     v = cx * ay - cy * ax
     w = ax * by - ay * bx
@@ -179,8 +183,14 @@ def hit_triangle(leaves: k.array(dtype=float), at: int, ray: Ray, owned: bool):
 
 
 @k.func
+def leaf_corner(leaves: k.array(dtype=float), at: int) -> k.vec3:
+    """The corner whose x is word `at`."""
+    return k.vec3(leaves[at], leaves[at + LEAF], leaves[at + 2 * LEAF])
+
+
+@k.func
 def slab_rows(tree: Tree, axis: int, inverse: float):
-    """The rows of the near and the far sides of boxes along an axis, for a ray of this direction; element 7 · node."""
+    """The rows of the near and the far sides of boxes along an axis, for a ray of this direction; element 8 · node."""
     lower = tree.nodes.ptr + k.uint64(32 * axis)
     upper = tree.nodes.ptr + k.uint64(32 * (axis + 3))
     n = len(tree.nodes) // 8
@@ -191,21 +201,63 @@ def slab_rows(tree: Tree, axis: int, inverse: float):
 
 
 @k.func
+def first_bits(n: int) -> k.uint32:
+    """A mask of n bits, 1 to 32."""
+    return (k.uint32(2) << k.uint32(n - 1)) - k.uint32(1)
+
+
+@k.func
 def next_bit(mask: k.uint32):
     """(index of the lowest bit that is set, the mask without it)."""
     return lowest(mask), mask & (mask - k.uint32(1))
 
 
 @k.func
+def nearest_child(words: k.array(dtype=int), at: int, mask: k.uint32, near: vec8,
+                  stack: k.fixedarray(shape=STACK, dtype=int), entry: k.fixedarray(shape=STACK, dtype=float),
+                  top: int):  # fmt: skip
+    """The nearest of a node's children that are in `mask`, EMPTY if none is, and the entries of the stack, where the
+    others are put, the nearest last. at: the word of the first child; near: their distances."""
+    node = EMPTY
+    if mask != k.uint32(0):
+        c, mask = next_bit(mask)
+        node = words[at + c]
+        if mask != k.uint32(0):
+            distance = k.zeros(shape=8, dtype=float)
+            for lane in range(8):
+                distance[lane] = near[lane]
+            least = distance[c]
+            base = top
+            while mask != k.uint32(0):
+                c, mask = next_bit(mask)
+                d = distance[c]
+                child = words[at + c]
+                if d < least:
+                    d, least = least, d
+                    child, node = node, child
+                p = top
+                while p > base and entry[k.max(p - 1, 0)] < d:
+                    entry[p] = entry[p - 1]
+                    stack[p] = stack[p - 1]
+                    p -= 1
+                entry[p] = d
+                stack[p] = child
+                top += 1
+    return node, top
+
+
+@k.func
 def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int, root: int = -1):
-    """(hits, t, u, v, side, face). `mode` is a constant: CLOSEST (at most 1 hit), ANY (stops at the first) or COUNT.
+    """(hits, t, u, v, side, face, its first word in the leaves). `mode` is a constant: CLOSEST (at most 1 hit), ANY
+    (stops at the first) or COUNT.
 
     root: −1, or what `bvh_get_group_root` gives for the group whose triangles count. side: how many triangles are met
     from outside, less those that are met from behind.
     """
     ray = make_ray(tree, origin, direction)
     words = array(ptr=tree.nodes.ptr, shape=len(tree.nodes), dtype=int)
-    rows = array(ptr=tree.leaves.ptr, shape=len(tree.leaves) // 4, dtype=vec4)
+    corners = array(ptr=tree.leaves.ptr, shape=len(tree.leaves), dtype=float)
+    rows = array(ptr=tree.leaves.ptr, shape=len(tree.leaves) // LEAF, dtype=vec_leaf)
     near_x, far_x = slab_rows(tree, 0, ray.inverse[0])
     near_y, far_y = slab_rows(tree, 1, ray.inverse[1])
     near_z, far_z = slab_rows(tree, 2, ray.inverse[2])
@@ -214,11 +266,10 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
     fx, fy, fz = vec8(ray.far[0]), vec8(ray.far[1]), vec8(ray.far[2])
     stack = k.zeros(shape=STACK, dtype=int)
     entry = k.zeros(shape=STACK, dtype=float)
-    distance = k.zeros(shape=8, dtype=float)
     best = max_t
     length = k.abs(ray.scale)
     bound = k.min(max_t * length, LARGE)  # distances to boxes are along the direction whose largest component is 1
-    found, face = 0, -1
+    found, face, place = 0, -1, 0
     hit_u, hit_v, side = 0.0, 0.0, 0.0
     top = 1 if ray.usable and max_t >= 0.0 and root >= -1 else 0
     while top > 0:
@@ -226,48 +277,25 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
         node = stack[top]
         if entry[top] <= bound:
             while node >= 0:
-                at = 7 * node
+                at = NODE_ROWS * node
                 x, y, z = k.fma(near_x[at], ix, nx), k.fma(near_y[at], iy, ny), k.fma(near_z[at], iz, nz)
                 near = k.select_max(k.select_max(x, y), k.select_max(z, vec8(0.0)))
                 x, y, z = k.fma(far_x[at], ix, fx), k.fma(far_y[at], iy, fy), k.fma(far_z[at], iz, fz)
                 far = k.select_min(k.select_min(x, y), k.select_min(z, vec8(bound)))
-                mask = k.bit_mask(k.less_equal(near, far * FAR))
-                first_word = 56 * node + 48
-                node = EMPTY
-                if mask != k.uint32(0):
-                    c, mask = next_bit(mask)
-                    node = words[first_word + c]  # the nearest so far; the others go to the stack, the nearest last
-                    if mask != k.uint32(0):
-                        for lane in range(8):
-                            distance[lane] = near[lane]
-                        least = distance[c]
-                        base = top
-                        while mask != k.uint32(0):
-                            c, mask = next_bit(mask)
-                            d = distance[c]
-                            child = words[first_word + c]
-                            if d < least:
-                                d, least = least, d
-                                child, node = node, child
-                            p = top
-                            while p > base and entry[k.max(p - 1, 0)] < d:
-                                entry[p] = entry[p - 1]
-                                stack[p] = stack[p - 1]
-                                p -= 1
-                            entry[p] = d
-                            stack[p] = child
-                            top += 1
+                mask = k.bit_mask(k.less_equal(near, far))
+                node, top = nearest_child(words, NODE_WORDS * node + 48, mask, near, stack, entry, top)
             if node != EMPTY:  # which only numbers out of range can lead to
-                leaf = ~node >> 2
-                mask = possible(rows, 10 * leaf, ray) & ((k.uint32(2) << k.uint32(~node & 3)) - k.uint32(1))
+                leaf = leaf_of(node)
+                mask = possible(rows, 10 * leaf, ray) & first_bits(leaf_size(node))
                 while mask != k.uint32(0):
                     c, mask = next_bit(mask)
-                    hit, t, u, v, s = hit_triangle(tree.leaves, 40 * leaf + c, ray, mode == COUNT)
-                    number = k.bitcast(tree.leaves[40 * leaf + 36 + c], k.int32)
+                    at = LEAF_WORDS * leaf + c
+                    hit, t, u, v, s = hit_triangle(corners, at, ray, mode == COUNT)
+                    number = k.bitcast(corners[at + 9 * LEAF], k.int32)
                     if hit and t >= 0.0 and t <= best and in_group(tree, number, root):
                         if mode == CLOSEST:
                             if t < best or face < 0 or number < face:
-                                best, hit_u, hit_v, side, face = t, u, v, s, number
+                                best, hit_u, hit_v, side, face, place = t, u, v, s, number, at
                                 bound = k.min(t * length * FAR, LARGE)
                             found = 1
                         else:
@@ -276,7 +304,7 @@ def trace(tree: Tree, origin: k.vec3, direction: k.vec3, max_t: float, mode: int
                             if mode == ANY:
                                 mask = k.uint32(0)
                                 top = 0
-    return found, best, hit_u, hit_v, -side * k.sign(ray.scale), face
+    return found, best, hit_u, hit_v, -side * k.sign(ray.scale), face, place
 
 
 # --- the functions of the language ------------------------------------------------------------------------------------
@@ -304,13 +332,16 @@ def mesh_query_ray(id: k.uint64, start: k.vec3, dir: k.vec3, max_t: float, root:
     q = MeshQueryRay()
     if id != k.uint64(0):
         tree = tree_of(id)
-        found, t, u, v, side, face = trace(tree, start, dir, max_t, CLOSEST, root)
+        found, t, u, v, side, face, at = trace(tree, start, dir, max_t, CLOSEST, root)
         if found > 0:
             q.result = True
             q.t, q.u, q.v = t, u, v
             q.sign = side
             q.face = face
-            q.normal = face_normal(tree, face)
+            leaves = array(ptr=tree.leaves.ptr, shape=len(tree.leaves), dtype=float)  # at hand, unlike the points
+            a = leaf_corner(leaves, at)
+            b, c = leaf_corner(leaves, at + 3 * LEAF), leaf_corner(leaves, at + 6 * LEAF)
+            q.normal = k.normalize(k.cross(b - a, c - a))
     return q
 
 
@@ -345,7 +376,7 @@ def mesh_query_ray_anyhit(id: k.uint64, start: k.vec3, dir: k.vec3, max_t: float
     """Whether start + t · dir meets a triangle with 0 ≤ t ≤ max_t."""
     found = 0
     if id != k.uint64(0):
-        found, _t, _u, _v, _side, _face = trace(tree_of(id), start, dir, max_t, ANY, root)
+        found, _t, _u, _v, _side, _face, _at = trace(tree_of(id), start, dir, max_t, ANY, root)
     return found > 0
 
 
@@ -355,5 +386,5 @@ def mesh_query_ray_count_intersections(id: k.uint64, start: k.vec3, dir: k.vec3,
     little aside would meet: for a closed mesh the count is even from outside and odd from inside."""
     found = 0
     if id != k.uint64(0):
-        found, _t, _u, _v, _side, _face = trace(tree_of(id), start, dir, k.inf, COUNT, root)
+        found, _t, _u, _v, _side, _face, _at = trace(tree_of(id), start, dir, k.inf, COUNT, root)
     return found

@@ -21,7 +21,7 @@ def parts(tree):
     leaves = tree.leaves.numpy().reshape(-1, LEAF_WORDS)
     lower, upper = (nodes[:, at : at + 24].reshape(-1, 3, 8).transpose(0, 2, 1) for at in (0, 24))
     members = np.ascontiguousarray(leaves[:, 9 * LEAF :]).view(np.int32)
-    return np.ascontiguousarray(nodes[:, 48:]).view(np.int32), lower, upper, members
+    return np.ascontiguousarray(nodes[:, 48:56]).view(np.int32), lower, upper, members
 
 
 def half_area(lower, upper):

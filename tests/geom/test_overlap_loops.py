@@ -6,8 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import engine
-from engine.geom.bvh import NODE_WORDS
-from engine.geom.bvh_build import EMPTY
+from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_WORDS
 from engine.geom.mesh_slabs import SLAB_WORDS
 from tests.geom.mesh_oracle import distances, ray_hits
 
@@ -164,7 +163,8 @@ def corners_below(nodes, leaves, child):
         words = nodes[NODE_WORDS * child + 48 : NODE_WORDS * child + 56].view(np.int32)
         parts = [corners_below(nodes, leaves, c) for c in words if c != EMPTY]
         return np.concatenate(parts) if parts else np.zeros((0, 3))
-    rows = leaves[40 * (~child >> 2) : 40 * (~child >> 2) + 36].reshape(3, 3, 4)[:, :, : (~child & 3) + 1]
+    leaf, count = divmod(~child, LEAF)
+    rows = leaves[LEAF_WORDS * leaf : LEAF_WORDS * leaf + 9 * LEAF].reshape(3, 3, LEAF)[:, :, : count + 1]
     found = rows.transpose(0, 2, 1).reshape(-1, 3).astype(np.float64)
     return found[np.isfinite(found).all(axis=1)]
 
