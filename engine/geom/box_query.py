@@ -109,14 +109,15 @@ def touched_primitives(tree: Tree, q: BvhQuery, leaf: int, count: int, max_t: fl
 
 @k.func
 def begin_query(id: k.uint64, kind: int, a: k.vec3, b: k.vec3, radius: float, root: int) -> BvhQuery:
-    """A query in front of its first result. Numbers that are not finite touch nothing."""
+    """A query in front of its first result. Places that are not finite, and radii below 0 or NaN, touch nothing."""
     q = BvhQuery()
     q.id = id
     q.a, q.b = a, b
     q.radius = radius
     q.max_t = FAR_AWAY
     q.root = root
-    if root >= -1 and id != k.uint64(0) and k.isfinite(a[0] + a[1] + a[2]) and k.isfinite(b[0] + b[1] + b[2]):
+    usable = root >= -1 and id != k.uint64(0) and radius >= 0.0
+    if usable and k.isfinite(a[0] + a[1] + a[2]) and k.isfinite(b[0] + b[1] + b[2]):
         q.kind = kind
         q.todo = touched_children(tree_of(id), q, 0, q.max_t)
     return q
@@ -130,13 +131,13 @@ def lowest(bits: k.uint32) -> int:
 
 @k.func
 def inverted(direction: k.vec3) -> k.vec3:
-    """1 / direction by component; what is next to nothing counts as a tiny number."""
+    """1 / direction by component; what is next to nothing counts as a tiny number, infinity is no number."""
     out = k.vec3()
     for axis in range(3):
         d = direction[axis]
         if k.abs(d) < TINY:
             d = k.copysign(TINY, d)
-        out[axis] = 1.0 / d
+        out[axis] = 1.0 / d if k.isfinite(d) else k.nan
     return out
 
 

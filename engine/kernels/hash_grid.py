@@ -165,7 +165,6 @@ def hash_grid_point_id(id: k.uint64, index: k.int32) -> k.int32:
     return array(ptr=words[1], shape=k.int32(words[2]), dtype=k.int32)[index]
 
 
-@k.requires(lambda tid, points, cells, order: tid < points.shape[0] and tid < cells.shape[0] and tid < order.shape[0])
 @k.kernel
 def _fill_header(
     words: k.array(dtype=k.uint64),
@@ -185,6 +184,7 @@ def _fill_header(
     words[7] = groups
 
 
+@k.requires(lambda tid, points, cells, order: tid < points.shape[0] and tid < cells.shape[0] and tid < order.shape[0])
 @k.kernel
 def _find_cells(
     points: k.array(dtype=Any),

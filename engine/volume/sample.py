@@ -186,9 +186,8 @@ def decoded(g: Grid, leaf: k.int64, n: int) -> float:
 
 
 @k.func
-def read_voxel(g: Grid, i: int, j: int, l: int, dtype: Any):
-    leaf, at = find(g, i, j, l)
-    n = in_leaf(i, j, l)
+def read_at(g: Grid, leaf: k.int64, at: k.int64, n: int, dtype: Any):
+    """The value of voxel n of a leaf; that at a place above, if `leaf` is −1."""
     value = dtype(0)
     if dtype == k.bool_:
         if leaf >= k.int64(0):
@@ -202,6 +201,12 @@ def read_voxel(g: Grid, i: int, j: int, l: int, dtype: Any):
             at = leaf + k.int64(g.leaf_values + g.value * n)
         value = read(g, at, dtype)
     return value
+
+
+@k.func
+def read_voxel(g: Grid, i: int, j: int, l: int, dtype: Any):
+    leaf, at = find(g, i, j, l)
+    return read_at(g, leaf, at, in_leaf(i, j, l), dtype)
 
 
 @k.func
@@ -243,19 +248,31 @@ def number_of(g: Grid, i: int, j: int, l: int) -> int:
 def read_cell(g: Grid, i: int, j: int, l: int, dtype: Any):
     """The values at the corners of the cell i … i + 1, j … j + 1, l … l + 1; the last axis runs fastest."""
     leaf, at = find(g, i, j, l)
+    # along which axes the cell reaches into the next leaf, one bit each, as in the number of a corner
+    beyond = (4 if (i & 7) == 7 else 0) | (2 if (j & 7) == 7 else 0) | (1 if (l & 7) == 7 else 0)
     a, b, c, d = dtype(0), dtype(0), dtype(0), dtype(0)
     e, f, h, m = a, a, a, a
-    if leaf >= k.int64(0) and (i & 7) < 7 and (j & 7) < 7 and (l & 7) < 7 and g.log_bits == PLAIN:  # all in one leaf
+    if beyond == 0 and leaf >= k.int64(0) and g.log_bits == PLAIN:
         at = leaf + k.int64(g.leaf_values + g.value * in_leaf(i, j, l))
         x, y, z = k.int64(64 * g.value), k.int64(8 * g.value), k.int64(g.value)
         a, b, c, d = read(g, at, dtype), read(g, at + z, dtype), read(g, at + y, dtype), read(g, at + y + z, dtype)
         at += x
         e, f, h, m = read(g, at, dtype), read(g, at + z, dtype), read(g, at + y, dtype), read(g, at + y + z, dtype)
     else:
-        a, b = read_voxel(g, i, j, l, dtype), read_voxel(g, i, j, l + 1, dtype)
-        c, d = read_voxel(g, i, j + 1, l, dtype), read_voxel(g, i, j + 1, l + 1, dtype)
-        e, f = read_voxel(g, i + 1, j, l, dtype), read_voxel(g, i + 1, j, l + 1, dtype)
-        h, m = read_voxel(g, i + 1, j + 1, l, dtype), read_voxel(g, i + 1, j + 1, l + 1, dtype)
+        leaves, places = k.zeros(shape=8, dtype=k.int64), k.zeros(shape=8, dtype=k.int64)
+        values = k.zeros(shape=8, dtype=dtype)
+        corner = 0
+        while corner < 8:
+            p, q, r = i + (corner >> 2), j + (corner >> 1 & 1), l + (corner & 1)
+            first = corner & beyond  # the first corner in the same leaf
+            if first == corner:
+                if corner > 0:
+                    leaf, at = find(g, p, q, r)
+                leaves[corner], places[corner] = leaf, at
+            values[corner] = read_at(g, leaves[first], places[first], in_leaf(p, q, r), dtype)
+            corner += 1
+        a, b, c, d = values[0], values[1], values[2], values[3]
+        e, f, h, m = values[4], values[5], values[6], values[7]
     return a, b, c, d, e, f, h, m
 
 

@@ -50,6 +50,14 @@ def test_every_kernel_is_proved_or_says_what_it_needs():
         assert not [f for f in found.refuted if f.check == "assert"], f"{name}: contracts that nothing satisfies"
 
 
+def test_contracts_name_parameters_of_their_kernels():
+    """Else checked mode cannot compile the kernel."""
+    parameters = lambda fn: set(fn.__code__.co_varnames[: fn.__code__.co_argcount])
+    for name, kernel, _types in project_kernels():
+        for contract in kernel.func.requirements:
+            assert parameters(contract.fn) <= parameters(kernel.fn) | {"tid"}, name
+
+
 def scatter(order: engine.array(dtype=int), x: engine.array(dtype=float), s: float, out: engine.array(dtype=float)):
     i = engine.tid()
     j = order[i]

@@ -40,7 +40,7 @@ def triangles_by_block(mesh: engine.uint64, low: engine.vec3, high: engine.vec3,
 
 
 @pytest.mark.parametrize("where", ["cpu", "emu"])
-@pytest.mark.parametrize("count", [0, 1, 60])
+@pytest.mark.parametrize("count", [0, 60])
 def test_boxes_and_rays(where, count, rng):
     low = rng.uniform(-2, 2, (count, 3)).astype(np.float32)
     high = low + rng.uniform(0, 1, (count, 3)).astype(np.float32)

@@ -85,7 +85,7 @@ grid = st.lists(st.tuples(*[st.integers(-3, 3)] * 3), min_size=6, max_size=6)
 floats = st.floats(-4.0, 4.0, width=32).map(lambda x: x if abs(x) > 2.0**-60 else 0.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(grid, min_size=2, max_size=2))
 def test_corners_on_a_grid(corners):
     """Many of them touch, share planes, lines and corners, or have no area."""
