@@ -131,7 +131,7 @@ class _Writer:
             yield run
 
     def is_cut(self, op: Op) -> bool:
-        zeroed = op in self.shared and not op.attrs.get("unset")
+        zeroed = op in self.shared and not op.attrs.keys() & {"filled", "unset"}
         return op in self.joint or zeroed or op.kind in ("condition", "index")
 
     def span(self, run: list[Op]) -> list[Op]:

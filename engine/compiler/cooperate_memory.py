@@ -157,7 +157,8 @@ class _Barriers:
             if op in self.before or any(self.conflict(a, b) for a in found for b in pending):
                 self.before.add(op)
                 pending = {}
-            pending = {**pending, **dict.fromkeys(found)}
+            if found:
+                pending = {**pending, **dict.fromkeys(found)}
         return pending
 
     def structured(self, op: Op, pending: Pending) -> Pending:

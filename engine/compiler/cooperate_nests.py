@@ -158,8 +158,10 @@ class NestWriter:
 
     @property
     def most_rounds(self) -> int:
-        """More rounds than a nest may have where that is not known."""
-        return math.prod(UNKNOWN if n is None else n for n in map(at_most, self.counts))
+        """How many rounds there may be: no more than elements of an array that each of them writes to."""
+        rounds = math.prod(UNKNOWN if n is None else n for n in map(at_most, self.counts))
+        written = {op.operands[0] for op in self.inside if op.kind == "local_store"} - self.inside
+        return min([rounds, *(array.type.size for array in written)])  # type: ignore[attr-defined]
 
     # numbers
 
@@ -212,6 +214,8 @@ class NestWriter:
 
     def split(self, number: Op) -> list[Op]:
         """The digits of a round's number, the last level's fastest."""
+        if len(self.counts) == 1:
+            return [number]
         digits = []
         rest = self.emit("cast", uint32, number)
         for n in reversed(self.counts[1:]):
@@ -221,7 +225,7 @@ class NestWriter:
             by = self.emit("cast", uint32, n)
             digits.append(self.emit("cast", int32, self.emit("mod", uint32, rest, by)))
             rest = self.emit("div", uint32, rest, by)
-        digits.append(self.emit("cast", int32, rest) if len(self.counts) > 1 else number)
+        digits.append(self.emit("cast", int32, rest))
         return digits[::-1]
 
     # the body

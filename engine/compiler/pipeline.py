@@ -177,12 +177,14 @@ class Compiled:
 
 
 class Stages(Mapping[str, Any]):
-    """The kernel at every level as text: "hir", "mir", "llvm", "asm", "ptx". What was not kept is computed when read.
+    """The kernel at every level as text: "hir", "mir", "block", "llvm", "asm", "ptx". What was not kept is computed.
 
-    "asm" is the host's assembly and "ptx" that of `config.ptx_arch`, unless it was compiled for the one or the other.
+    "block" is what a block of a GPU does for each thread of the launch, of kernels with tiles; else the same as "mir".
+    "asm" is the host's assembly, "block" and "ptx" are those of `config.ptx_arch`, unless it was compiled for the one
+    or the other.
     """
 
-    LEVELS = ("hir", "mir", "llvm", "asm", "ptx")
+    LEVELS = ("hir", "mir", "block", "llvm", "asm", "ptx")
 
     def __init__(self, hir: Callable[[], Function], name: str, target: Target, options: Options):
         self._lower, self._name, self._target, self._options = hir, name, target, options
@@ -194,8 +196,8 @@ class Stages(Mapping[str, Any]):
         if level not in self.LEVELS:
             raise KeyError(level)
         name = level
-        if level == "ptx" and not isinstance(self._target, PtxTarget):
-            name = f"ptx {ptx_target().key}"  # the setting may have changed
+        if level in ("block", "ptx") and not isinstance(self._target, PtxTarget):
+            name = f"{level} {ptx_target().key}"  # the setting may have changed
         if name not in self._known:
             self._known[name] = self._compute(level)
         return self._known[name]
@@ -207,6 +209,9 @@ class Stages(Mapping[str, Any]):
             return print_function(self.mir)
         if level == "llvm":
             return self.llvm(self._target)
+        if level == "block":
+            made = self.shared_out(self._target if isinstance(self._target, PtxTarget) else ptx_target())
+            return print_function(made[0] if made else self.mir)
         other = isinstance(self._target, PtxTarget) != (level == "ptx")
         if not other:
             return self._target.assembly(self["llvm"], self._options.opt_level, self.decision.vectors)
@@ -406,6 +411,11 @@ def _link(
     if not isinstance(target, PtxTarget):
         check_stack(stages.plain, stages.decision.width)
     clock = time.perf_counter()
+    shared_out = stages.shared_out(target)
+    sharing = shared_out[1] if shared_out else None
+    if sharing is not None:
+        times["cooperate"] = time.perf_counter() - clock
+    clock = time.perf_counter()
     text = stages._known["llvm"] = stages.llvm(target)
     times["emit"] = time.perf_counter() - clock
     clock = time.perf_counter()
@@ -413,8 +423,6 @@ def _link(
     image = target.emit(text, options.opt_level, stages.decision.vectors)
     times["llvm"] = time.perf_counter() - clock
     layout, checks = abi(mir), bool(sites(mir))
-    shared_out = stages.shared_out(target)
-    sharing = shared_out[1] if shared_out else None
     if keep:
         header = {"symbol": symbol, "slots": _abi_to_json(layout), "shape": shape, "checks": checks,
                   "sharing": sharing}  # fmt: skip

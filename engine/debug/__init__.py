@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from engine.context.emulator.trace import Trace
     from engine.debug.stepper import Stepper
 
-STAGES = ("hir", "mir", "llvm", "asm", "ptx")
+STAGES = pipeline.Stages.LEVELS
 
 
 def explain(kernel: Kernel, stages: tuple[str, ...] = ("hir", "mir", "llvm", "asm")) -> str:
     """The text of each compiler stage of `kernel` as last compiled, under a heading each, as one report.
 
-    stages: which of "hir" (typed, structured), "mir" (scalars, calls inlined), "llvm", "asm", "ptx" to show. A generic
-    kernel must have been launched once, since its types come from the arguments. Raises ValueError for an unknown one.
+    stages: which of "hir" (typed, structured), "mir" (scalars, calls inlined), "block" (what the threads of a GPU's
+    block do of a kernel with tiles), "llvm", "asm", "ptx" to show. A generic kernel must have been
+    launched once, since its types come from the arguments. Raises ValueError for an unknown one.
     """
     unknown = [s for s in stages if s not in STAGES]
     if unknown:

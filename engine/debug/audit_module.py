@@ -186,7 +186,7 @@ def audit_table(report: dict[str, Any]) -> str:
         cost = row["registers"]
         if "registers" in cost:
             lines.append(f"  {cost['arch']}: {cost['registers']} registers ({cost['source']}), "
-                         f"{cost['spilled']} bytes spilled, {cost['local']} local, "
+                         f"{cost['spilled']} bytes spilled, {cost['local']} local, {cost['shared']} shared, "
                          f"occupancy {100 * cost['occupancy']:.0f} %")  # fmt: skip
         elif "error" in cost:
             lines.append(f"  no GPU runs it: {cost['error']}")

@@ -171,11 +171,32 @@ def atomics_on_a_gpu(out: k.array(dtype=float), n: k.array(dtype=int)):
     k.atomic_max(n, 0, 3)
 
 
+def threads_share_tiles(x: k.array(dtype=float), y: k.array(dtype=float)):
+    # stage: block
+    # CHECK: [[THREAD:%[0-9]+]] = block_value {{.*}}name='thread_id'
+    # CHECK: [[FIRST:%[0-9]+]] = eq [[THREAD]]
+    # CHECK: [[TILE:%[0-9]+]] = local at=0 shared=True
+    # CHECK-NOT: barrier
+    # CHECK: while {
+    # CHECK: local_store [[TILE]]
+    # CHECK: barrier scope='block'
+    # CHECK: [[ELEMENT:%[0-9]+]] = local_load [[TILE]]
+    # CHECK-NOT: while
+    # CHECK: if [[FIRST]] {
+    # CHECK: [[OLD:%[0-9]+]] = atomic {{.*}}[[ELEMENT]] array='y'
+    # CHECK: local_store [[PASSED:%[0-9]+]]{{.*}}, [[OLD]]
+    # CHECK: barrier scope='block'
+    # CHECK: local_load [[PASSED]]
+    t = k.tile_load(x, shape=64, bounds_check=False)
+    n = k.atomic_add(y, 0, t[5])
+    k.tile_store(y, t * n, offset=1)
+
+
 GOLDEN = [
     early_exit_becomes_a_branch, calls_are_inlined, products_and_sums_contract, aggregates_become_scalars,
     only_touched_planes_are_parameters, constant_loops_unroll, loops_have_one_latch, own_element_is_stored_plainly,
     strict_arithmetic_reaches_llvm, strict_arithmetic_reaches_ptx, products_and_sums_stay_apart_on_a_gpu,
-    threads_beyond_the_launch_do_nothing, atomics_on_a_gpu,
+    threads_beyond_the_launch_do_nothing, atomics_on_a_gpu, threads_share_tiles,
 ]  # fmt: skip
 
 

@@ -40,7 +40,8 @@ def test_saxpy_at_every_level() -> None:
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
     compiled = run(saxpy(), 1000, x, y, 2.0)
     assert np.array_equal(y, 2 * x + 1)
-    assert list(compiled.stages) == ["hir", "mir", "llvm", "asm", "ptx"]
+    assert list(compiled.stages) == ["hir", "mir", "block", "llvm", "asm", "ptx"]
+    assert compiled.stages["block"] == compiled.stages["mir"]  # a kernel with nothing to share
     assert "mul" in compiled.stages["hir"] and "fma" in compiled.stages["mir"]
     assert "@llvm.fma.f32" in compiled.stages["llvm"] and "saxpy_range:" in compiled.stages["asm"]
 

@@ -90,6 +90,16 @@ def test_recorded_launches_keep_their_blocks() -> None:
     assert out.numpy()[40].tolist() == [8, 2, 16, 8, 0] and not out.numpy()[64:].any()
 
 
+@pytest.mark.parametrize("where", ["cpu", "emu"])
+def test_captured_launches_keep_their_blocks(where: str) -> None:
+    out = engine.zeros((64, 5), dtype=int, device=where)
+    command = engine.launch(positions, 64, inputs=[out], block_dim=16, device=where, record_cmd=True)
+    with engine.ScopedCapture(device=where) as capture:
+        command.launch()
+    engine.capture_launch(capture.graph)
+    assert out.numpy()[40].tolist() == [8, 2, 16, 8, 0]
+
+
 def test_positions_alone_need_no_blocks_of_the_hardware() -> None:
     """They follow from the index and the launch's block size, so that a grid-stride loop may ask for them, too."""
     text = ptx(engine.Kernel(positions.fn, options={"grid_stride": True}))

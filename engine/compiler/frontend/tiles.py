@@ -442,7 +442,7 @@ def lower_load(call: Call) -> Value:
     array, shape = call.array("array"), call.shape()
     t = array.type
     assert isinstance(t, types.Array)
-    tile = elements.new_tile(ctx, types.tile_of(t.dtype, shape, call.storage()), node)
+    tile = elements.new_tile(ctx, types.tile_of(t.dtype, shape, call.storage()), node, not call.known("bounds_check"))
     memory_call(call, tile_memory.LOADS, array, tile)
     return tile
 
