@@ -147,7 +147,7 @@ def periodic_fluid() -> None:
 # program → modules of which it must run every kernel (of `coloring`, those of an overflow are run by `joints`)
 PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "algorithms": (algorithms, ("kernels", "optim")),
-    "meshes": (meshes, ("geom.bvh", "geom.query_mesh", "geom.mesh_moments")),
+    "meshes": (meshes, ("geom.bvh", "geom.query_mesh", "geom.mesh_moments", "geom.mesh_slabs")),
     "solids": (solids, ("geom.coll", "geom.broad_phase", "geom.placed", "sim.solver_soft_step_bodies",
                         "sim.solver_soft_step_contact")),
     "joints": (joints, ("sim.solver_soft_step_joints", "sim.coloring")),

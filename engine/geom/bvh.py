@@ -202,6 +202,7 @@ class Hierarchy:
         self.handle = empty(1, dtype=Tree, device=device)
         self.moments: Any = None
         self.slabs: Any = None
+        self.corners: Any = None  # the points that a refit of a mesh reads, leaf by leaf
         self.groups: Any = None
         self.group_ids: Any = None
 
@@ -259,8 +260,8 @@ class Hierarchy:
     def nbytes(self) -> int:
         """Bytes that the hierarchy takes, what a refit needs included."""
         assert self.topology is not None
-        slabs = 0 if self.slabs is None else self.slabs.size
-        return 4 * (self.nodes.size + self.leaves.size + slabs + self.topology.parents.size)
+        of_meshes = sum(part.size for part in (self.slabs, self.corners) if part is not None)
+        return 4 * (self.nodes.size + self.leaves.size + of_meshes + self.topology.parents.size)
 
 
 def check_array(name: str, value: Any, dtype: Any, device: Any = None) -> None:

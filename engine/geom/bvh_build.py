@@ -222,6 +222,7 @@ def collapse(records, links, choices, n: int) -> Topology | None:
     roots[:1].assign(links[2 * n - 2 : 2 * n - 1])
     parents[:1].fill_(-1)
     levels, leaves = [0, 1], 0
+    scan = Scan(n, device)
     while levels[-1] > levels[-2]:
         if len(levels) > MAX_DEPTH + 1:
             return None
@@ -229,7 +230,6 @@ def collapse(records, links, choices, n: int) -> Topology | None:
         m = end - start
         below = [empty(m + 1, dtype=int, device=device) for _ in range(2)]
         launch(open_nodes, m, inputs=[links, choices, roots, start, children, *below], device=device)
-        scan = Scan(m, device)
         for counts in below:
             scan.run(counts, counts, m)
         arguments = [roots, start, end, leaves, *below, children, parents, leaf_links]

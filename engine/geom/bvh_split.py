@@ -216,6 +216,8 @@ def split(records: k.array(dtype=vec8), spare: k.array(dtype=vec8), codes: k.arr
         at = split_by_code(codes, first, last)
         if at == first:  # here the codes end
             way = BY_AREA
+        elif last - first <= 2 * LEAF and (at - first > LEAF or last - at > LEAF):
+            at = (first + last) // 2  # into two leaves, not three
     if way == BY_AREA and at == first and not halve:
         rows = array(ptr=k.where(buffer == 0, records.ptr, spare.ptr), shape=len(records), dtype=vec8)
         into = array(ptr=k.where(buffer == 0, spare.ptr, records.ptr), shape=len(records), dtype=vec8)

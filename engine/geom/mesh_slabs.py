@@ -89,14 +89,25 @@ def of_node(nodes: k.array(dtype=float), slabs: k.array(dtype=float), node: int)
     return normal, least(low), -least(-high)
 
 
+@k.kernel(shape="thread", enable_backward=False)
+def list_corners(leaves: k.array(dtype=float), indices: k.array(dtype=int), corners: k.array(dtype=int)):
+    """The points of each leaf's triangles, first corners first; places without a triangle repeat the first one."""
+    leaf = k.tid()
+    at = LEAF_WORDS * leaf + 9 * LEAF
+    for s in range(LEAF):
+        triangle = k.bitcast(leaves[at + s], k.int32)
+        if triangle < 0:
+            triangle = k.bitcast(leaves[at], k.int32)
+        for which in range(3):
+            corners[3 * LEAF * leaf + LEAF * which + s] = indices[3 * triangle + which] if triangle >= 0 else 0
+
+
 @k.func
-def corners(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), members: k.array(dtype=int), at: int,
-            which: int):  # fmt: skip
-    """x, y and z of a corner of the triangles whose numbers begin at `at`; those of the first where there is none."""
+def gather(points: k.array(dtype=k.vec3), corners: k.array(dtype=int), at: int):
+    """x, y and z of the points whose numbers begin at `at`."""
     x, y, z = vec_leaf(), vec_leaf(), vec_leaf()
     for s in range(LEAF):
-        triangle = members[at + s]
-        p = points[indices[3 * (triangle if triangle >= 0 else members[at]) + which]]
+        p = points[corners[at + s]]
         x[s], y[s], z[s] = p[0], p[1], p[2]
     return x, y, z
 
@@ -104,7 +115,7 @@ def corners(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), members:
 @k.kernel(shape="thread", enable_backward=False)
 def fit_triangles(
     points: k.array(dtype=k.vec3),
-    indices: k.array(dtype=int),
+    corners: k.array(dtype=int),
     slabs: k.array(dtype=float),
     nodes: k.array(dtype=float),
     leaves: k.array(dtype=float),
@@ -123,11 +134,11 @@ def fit_triangles(
         normal, low, high = of_node(nodes, slabs, child)
     elif child != EMPTY:
         rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=vec_leaf)
-        members = array(ptr=leaves.ptr, shape=len(leaves), dtype=int)
-        r = LEAF_WORDS // LEAF * leaf_of(child)
-        ax, ay, az = corners(points, indices, members, LEAF * (r + 9), 0)
-        bx, by, bz = corners(points, indices, members, LEAF * (r + 9), 1)
-        cx, cy, cz = corners(points, indices, members, LEAF * (r + 9), 2)
+        leaf = leaf_of(child)
+        r = LEAF_WORDS // LEAF * leaf
+        ax, ay, az = gather(points, corners, 3 * LEAF * leaf)
+        bx, by, bz = gather(points, corners, 3 * LEAF * leaf + LEAF)
+        cx, cy, cz = gather(points, corners, 3 * LEAF * leaf + 2 * LEAF)
         rows[r], rows[r + 1], rows[r + 2] = ax, ay, az
         rows[r + 3], rows[r + 4], rows[r + 5] = bx, by, bz
         rows[r + 6], rows[r + 7], rows[r + 8] = cx, cy, cz

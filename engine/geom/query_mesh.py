@@ -22,8 +22,8 @@ from engine.geom.bvh import (
     record_triangles,
     tree_of,
 )
-from engine.geom.bvh_build import NODE_WORDS, WIDTH
-from engine.geom.mesh_slabs import SLAB_WORDS, fit_triangles
+from engine.geom.bvh_build import LEAF, LEAF_WORDS, NODE_WORDS, WIDTH
+from engine.geom.mesh_slabs import SLAB_WORDS, fit_triangles, list_corners
 from engine.geom.point_query import closest, sign_by_rays, winding_number
 from engine.geom.ray_query import ANY, CLOSEST, corner, face_normal, trace
 
@@ -182,8 +182,9 @@ class Mesh:
     """A triangle mesh with a hierarchy for the `mesh_query_*` functions: `.id` is what kernels take as a uint64.
 
     points: array of vec3 (n,), indices: array of int32 (3 m,), velocities: array of vec3 (n,), all of which are kept:
-    write to `points` and call `refit`. NumPy arrays are copied. Triangles with corners that are not finite are left
-    out, `skipped` counts them. `support_winding_number` makes `mesh_query_point_sign_winding_number` fast.
+    write to `points` and call `refit`, to `indices` and call `rebuild`. NumPy arrays are copied. Triangles with corners
+    that are not finite are left out, `skipped` counts them. `support_winding_number` makes
+    `mesh_query_point_sign_winding_number` fast.
     groups: array of int32, one for each triangle, which is copied: `mesh_get_group_root` makes rays and boxes find one
     group only. bvh_constructor: "sah" (the default) or "lbvh", built in less than half of the time and about as fast to
     ask; "median" is taken as "sah", and `bvh_leaf_size` is ignored. Raises ArgumentError for unfit arrays and for
@@ -278,6 +279,9 @@ class Mesh:
         tree.rebuild(record_triangles, [self._points, self.indices], self._fields(), self._constructor)
         nodes = len(tree.nodes) // NODE_WORDS
         tree.slabs = empty(SLAB_WORDS * nodes, dtype=float, device=self.device)
+        leaves = len(tree.leaves) // LEAF_WORDS
+        tree.corners = empty(3 * LEAF * leaves, dtype=int, device=self.device)
+        launch(list_corners, leaves, inputs=[tree.leaves, self.indices, tree.corners], device=self.device)
         if self.support_winding_number:
             tree.moments = empty(NODE_WORDS * nodes, dtype=float, device=self.device)
             self._areas = empty(WIDTH * nodes, dtype=float, device=self.device)
@@ -286,7 +290,7 @@ class Mesh:
 
     def refit(self) -> None:
         """The points have moved."""
-        self._tree.refit(fit_triangles, [self._points, self.indices, self._tree.slabs])
+        self._tree.refit(fit_triangles, [self._points, self._tree.corners, self._tree.slabs])
         if self.support_winding_number:
             mesh_moments.fit(self._tree, self._tree.moments, self._areas)
 
