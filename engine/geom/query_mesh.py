@@ -214,7 +214,6 @@ class Mesh:
             if len(velocities) != len(points):
                 raise ArgumentError(f"{len(velocities)} velocities for {len(points)} points")
         check_constructor(bvh_constructor, bvh_leaf_size)
-        _check_indices(indices, len(points))
         self._points, self.indices, self._velocities = points, indices, velocities
         self.device = points.device
         self._tree = Hierarchy(self.device, len(indices) // 3)
@@ -273,7 +272,11 @@ class Mesh:
         self._tree.point_at()
 
     def rebuild(self) -> None:
-        """Build anew from the present points: after large motion, queries get faster by it."""
+        """Build anew from the present points and indices: after large motion, queries get faster by it.
+
+        Raises ArgumentError for indices out of range.
+        """
+        _check_indices(self.indices, len(self._points))
         tree = self._tree
         tree.moments = tree.slabs = None
         tree.rebuild(record_triangles, [self._points, self.indices], self._fields(), self._constructor)

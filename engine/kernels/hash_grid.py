@@ -259,7 +259,9 @@ class HashGrid:
         return self._n - int(self._starts.numpy()[self._ncell])
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
-        """Makes room for that many points, so that `build` need not. Groups take no room."""
+        """Makes room for that many points, so that `build` need not. Groups take no room. ArgumentError below 0."""
+        if num_points < 0:
+            raise ArgumentError(f"a grid cannot make room for {num_points} points")
         self._capacity = int(num_points)
         self._cells = empty(max(1, self._capacity), dtype=k.uint32, device=self.device)
         self._ids = zeros(max(1, self._capacity), dtype=k.int32, device=self.device)

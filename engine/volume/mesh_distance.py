@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.compiler import lang as k
 from engine.context import array, empty, launch
 from engine.errors import ArgumentError
-from engine.geom.bvh import tree_of
+from engine.geom.bvh import Tree, tree_of
 from engine.geom.point_query import closest, sign_by_rays, winding_number
 from engine.geom.query_mesh import Mesh
 from engine.geom.ray_query import corner
@@ -21,24 +21,29 @@ from engine.volume.sample import find, grid_of, volume_store
 from engine.volume.sparse_volume import Volume
 
 BLOCK, TILE = 128, 8  # voxels along a lower node and along a leaf
+NEAR, ROUNDING = 1.001, 2.0**-21  # of voxels and of coordinates: more than rounding changes distances by
 
 
 @k.func
-def signed_distance(mesh: k.uint64, point: k.vec3, reach: float, by_winding: int) -> float:
-    """Negative inside; ± `reach` where nothing is nearer than that."""
-    tree = tree_of(mesh)
+def distance_to(tree: Tree, point: k.vec3, reach: float) -> float:
+    """To the surface; `reach` where nothing is nearer than that."""
     face, w = closest(tree, point, reach)
     distance = reach
     if face >= 0:
         a, b, c = corner(tree, face, 0), corner(tree, face, 1), corner(tree, face, 2)
         nearest = k.vec3d(a) * w[0] + k.vec3d(b) * w[1] + k.vec3d(c) * w[2]
         distance = float(k.length(nearest - k.vec3d(point)))
+    return distance
+
+
+@k.func
+def is_inside(tree: Tree, point: k.vec3, by_winding: int) -> bool:
     inside = False
     if by_winding == 1:
         inside = winding_number(tree, point, 2.0) > 0.5
     else:
         inside = sign_by_rays(tree, point, False) < 0.0
-    return -distance if inside else distance
+    return inside
 
 
 @k.kernel
@@ -48,15 +53,32 @@ def measure_cells(mesh: k.uint64, by_winding: int, corners: k.array(dtype=k.vec3
     i = k.tid()
     half = 0.5 * (side - 1.0)
     p = k.vec3(float(corners[i][0]) + half, float(corners[i][1]) + half, float(corners[i][2]) + half) * voxel
-    distance[i] = signed_distance(mesh, p, reach, by_winding)
+    tree = tree_of(mesh)
+    far = distance_to(tree, p, reach)
+    distance[i] = -far if is_inside(tree, p, by_winding) else far
 
 
 @k.kernel
 def measure_voxels(mesh: k.uint64, by_winding: int, volume: k.uint64, voxels: k.array(dtype=k.vec3i), voxel: float,
                    band: float):  # fmt: skip
-    v = voxels[k.tid()]
-    p = k.vec3(float(v[0]), float(v[1]), float(v[2])) * voxel
-    volume_store(volume, v[0], v[1], v[2], signed_distance(mesh, p, band, by_winding))
+    """A row of a tile. A voxel's distance is at most its neighbour's and a voxel; where the sum of both is more than a
+    voxel, the surface has no room between them, and they are on one side. Winding numbers of meshes with holes change
+    elsewhere, too: there each voxel is asked."""
+    row = k.tid()
+    tree = tree_of(mesh)
+    inside = False
+    before = band
+    step = 0
+    while step < TILE:
+        v = voxels[TILE * row + step]
+        p = k.vec3(float(v[0]), float(v[1]), float(v[2])) * voxel
+        apart = voxel * NEAR + (k.abs(p[0]) + k.abs(p[1]) + k.abs(p[2])) * ROUNDING  # of neighbours, at most
+        far = distance_to(tree, p, k.min(band, before + apart))
+        if by_winding == 1 or step == 0 or before + far <= apart:
+            inside = is_inside(tree, p, by_winding)
+        volume_store(volume, v[0], v[1], v[2], -far if inside else far)
+        before = far
+        step += 1
 
 
 @k.kernel
@@ -95,7 +117,7 @@ def mesh_to_volume(mesh: Mesh, voxel_size: float, band: float = 3.0, sign: str =
     if len(tiles):
         voxels = _coordinates(volume.get_voxels().numpy(), mesh.device)
         inputs = [mesh.id, measure.by_winding, volume.id, voxels, voxel_size, reach]
-        launch(measure_voxels, len(voxels), inputs=inputs, device=mesh.device)
+        launch(measure_voxels, len(voxels) // TILE, inputs=inputs, device=mesh.device)
     return volume
 
 

@@ -231,28 +231,53 @@ def number_in_leaf(g: Grid, leaf: k.int64, n: int) -> int:
 
 
 @k.func
-def number_of(g: Grid, i: int, j: int, l: int) -> int:
-    leaf, at = find(g, i, j, l)
+def number_at(g: Grid, leaf: k.int64, at: k.int64, n: int) -> int:
+    """The number of voxel n of a leaf; of what is at a place above, if `leaf` is −1."""
     number = -1
     if leaf >= k.int64(0):
-        number = number_in_leaf(g, leaf, in_leaf(i, j, l))
+        number = number_in_leaf(g, leaf, n)
     elif g.kind >= 19 and g.kind <= 22:
         number = int(read(g, at, k.uint64)) - 1  # whole tiles may have a number; 0 is the background's
     return number
+
+
+@k.func
+def number_of(g: Grid, i: int, j: int, l: int) -> int:
+    leaf, at = find(g, i, j, l)
+    return number_at(g, leaf, at, in_leaf(i, j, l))
 
 
 # --- samples ----------------------------------------------------------------------------------------------------------
 
 
 @k.func
+def reaches_beyond(i: int, j: int, l: int) -> int:
+    """Along which axes a cell reaches into the next leaf: one bit each, as in the number of a corner."""
+    return (4 if (i & 7) == 7 else 0) | (2 if (j & 7) == 7 else 0) | (1 if (l & 7) == 7 else 0)
+
+
+@k.func
+def find_corners(g: Grid, i: int, j: int, l: int, leaves: k.fixedarray(shape=8, dtype=k.int64),
+                 places: k.fixedarray(shape=8, dtype=k.int64)):  # fmt: skip
+    """`find` of the eight corners of a cell, of which the first is known; each leaf is looked for once."""
+    beyond = reaches_beyond(i, j, l)
+    corner = 1
+    while corner < 8:
+        first = corner & beyond  # the first corner in the same leaf
+        leaves[corner], places[corner] = leaves[first], places[first]
+        if first == corner:
+            leaf, at = find(g, i + (corner >> 2), j + (corner >> 1 & 1), l + (corner & 1))
+            leaves[corner], places[corner] = leaf, at
+        corner += 1
+
+
+@k.func
 def read_cell(g: Grid, i: int, j: int, l: int, dtype: Any):
     """The values at the corners of the cell i … i + 1, j … j + 1, l … l + 1; the last axis runs fastest."""
     leaf, at = find(g, i, j, l)
-    # along which axes the cell reaches into the next leaf, one bit each, as in the number of a corner
-    beyond = (4 if (i & 7) == 7 else 0) | (2 if (j & 7) == 7 else 0) | (1 if (l & 7) == 7 else 0)
     a, b, c, d = dtype(0), dtype(0), dtype(0), dtype(0)
     e, f, h, m = a, a, a, a
-    if beyond == 0 and leaf >= k.int64(0) and g.log_bits == PLAIN:
+    if reaches_beyond(i, j, l) == 0 and leaf >= k.int64(0) and g.log_bits == PLAIN:
         at = leaf + k.int64(g.leaf_values + g.value * in_leaf(i, j, l))
         x, y, z = k.int64(64 * g.value), k.int64(8 * g.value), k.int64(g.value)
         a, b, c, d = read(g, at, dtype), read(g, at + z, dtype), read(g, at + y, dtype), read(g, at + y + z, dtype)
@@ -260,16 +285,13 @@ def read_cell(g: Grid, i: int, j: int, l: int, dtype: Any):
         e, f, h, m = read(g, at, dtype), read(g, at + z, dtype), read(g, at + y, dtype), read(g, at + y + z, dtype)
     else:
         leaves, places = k.zeros(shape=8, dtype=k.int64), k.zeros(shape=8, dtype=k.int64)
+        leaves[0], places[0] = leaf, at
+        find_corners(g, i, j, l, leaves, places)
         values = k.zeros(shape=8, dtype=dtype)
         corner = 0
         while corner < 8:
-            p, q, r = i + (corner >> 2), j + (corner >> 1 & 1), l + (corner & 1)
-            first = corner & beyond  # the first corner in the same leaf
-            if first == corner:
-                if corner > 0:
-                    leaf, at = find(g, p, q, r)
-                leaves[corner], places[corner] = leaf, at
-            values[corner] = read_at(g, leaves[first], places[first], in_leaf(p, q, r), dtype)
+            n = in_leaf(i + (corner >> 2), j + (corner >> 1 & 1), l + (corner & 1))
+            values[corner] = read_at(g, leaves[corner], places[corner], n, dtype)
             corner += 1
         a, b, c, d = values[0], values[1], values[2], values[3]
         e, f, h, m = values[4], values[5], values[6], values[7]
@@ -277,9 +299,8 @@ def read_cell(g: Grid, i: int, j: int, l: int, dtype: Any):
 
 
 @k.func
-def pick(g: Grid, i: int, j: int, l: int, data: Any, background: Any):
-    """What an array holds for a voxel."""
-    n = number_of(g, i, j, l)
+def picked(n: int, data: Any, background: Any):
+    """What an array holds for the number of a voxel."""
     value = background
     if n >= 0 and n < len(data):
         value = data[n]
@@ -287,11 +308,26 @@ def pick(g: Grid, i: int, j: int, l: int, data: Any, background: Any):
 
 
 @k.func
+def pick(g: Grid, i: int, j: int, l: int, data: Any, background: Any):
+    return picked(number_of(g, i, j, l), data, background)
+
+
+@k.func
 def pick_cell(g: Grid, i: int, j: int, l: int, data: Any, background: Any):
-    a, b = pick(g, i, j, l, data, background), pick(g, i, j, l + 1, data, background)
-    c, d = pick(g, i, j + 1, l, data, background), pick(g, i, j + 1, l + 1, data, background)
-    e, f = pick(g, i + 1, j, l, data, background), pick(g, i + 1, j, l + 1, data, background)
-    h, m = pick(g, i + 1, j + 1, l, data, background), pick(g, i + 1, j + 1, l + 1, data, background)
+    leaves, places = k.zeros(shape=8, dtype=k.int64), k.zeros(shape=8, dtype=k.int64)
+    leaf, at = find(g, i, j, l)
+    leaves[0], places[0] = leaf, at
+    find_corners(g, i, j, l, leaves, places)
+    n = k.zeros(shape=8, dtype=int)
+    corner = 0
+    while corner < 8:
+        voxel = in_leaf(i + (corner >> 2), j + (corner >> 1 & 1), l + (corner & 1))
+        n[corner] = number_at(g, leaves[corner], places[corner], voxel)
+        corner += 1
+    a, b = picked(n[0], data, background), picked(n[1], data, background)
+    c, d = picked(n[2], data, background), picked(n[3], data, background)
+    e, f = picked(n[4], data, background), picked(n[5], data, background)
+    h, m = picked(n[6], data, background), picked(n[7], data, background)
     return a, b, c, d, e, f, h, m
 
 

@@ -138,3 +138,21 @@ def test_cells_of_hash_grids_have_a_size(radius):
     grid = engine.HashGrid(4, 4, 4)
     with pytest.raises((ArgumentError, TypeError, ValueError)):
         grid.build(engine.zeros(3, dtype=engine.vec3), radius)
+
+
+def test_grids_have_room_for_no_fewer_points_than_none():
+    with pytest.raises(ArgumentError, match="room for -1 points"):
+        engine.HashGrid(4, 4, 4).reserve(-1)
+
+
+def test_indices_that_went_out_of_range_are_found_by_the_next_build():
+    v, f = mesh_oracle.box()
+    indices = engine.array(f.ravel(), dtype=int)
+    mesh = engine.Mesh(engine.array(v, dtype=engine.vec3), indices)
+    for wrong in (8, -1, 2**31 - 1):
+        indices.assign(np.where(f == 3, wrong, f).ravel())
+        with pytest.raises(ArgumentError, match=f"index {wrong} is out of range"):
+            mesh.rebuild()
+    indices.assign(f.ravel())
+    mesh.rebuild()
+    assert mesh.contains([[0, 0, 0]]).all()

@@ -82,6 +82,18 @@ def test_triangles_in_spheres_are_exact(device, rng):
         assert first.numpy()[0] in hits if len(hits) else first.numpy()[0] == -2
 
 
+def test_triangles_in_spheres_on_the_emulated_gpu(rng):
+    corners = soup(rng, 40)
+    found = []
+    for device in ("cpu", "emu"):
+        seen, first = engine.zeros(40, dtype=int, device=device), engine.full(1, -77, dtype=int, device=device)
+        mesh = mesh_of(corners, device)
+        inputs = [mesh.id, engine.vec3(2.0, 2.0, 1.5), 0.9, seen, first]
+        engine.launch(in_sphere, 1, inputs=inputs, device=device)
+        found.append([*seen.numpy(), *first.numpy()])
+    assert found[0] == found[1] and 0 < sum(found[0][:40]) < 40
+
+
 def test_loops_over_neighbours_and_their_groups(device, rng):
     points = rng.uniform(-1, 1, (200, 3)).astype(np.float32)
     groups = rng.integers(-2, 2, 200).astype(np.int32)

@@ -8,6 +8,7 @@ from engine.errors import ArgumentError
 from engine.volume import layout as at
 from engine.volume.check import read_grid
 from engine.volume.mesh_distance import store_whole_cells
+from tests.geom import mesh_oracle
 
 CUBE = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], np.float32)
 FACES = np.array([[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6], [0, 2, 6],
@@ -88,3 +89,19 @@ def test_what_is_empty_or_refused():
                               (1e-9, 3, "rays")):  # fmt: skip
         with pytest.raises(ArgumentError):
             engine.volume.mesh_to_volume(cube, voxel, band=band, sign=sign)
+
+
+@pytest.mark.parametrize("move", [0.0, 300.0])
+@pytest.mark.parametrize("name", ["spiky", "torus"])
+def test_each_voxel_has_the_distance_and_side_that_the_mesh_says(name, move):
+    """Voxels of a row take over their neighbour's side and bound; each asked by itself says the same."""
+    v, f = mesh_oracle.CLOSED[name]
+    mesh = engine.Mesh(v + np.float32(move), f)
+    voxel, band = np.float32(0.11), 2.5
+    volume = engine.volume.mesh_to_volume(mesh, voxel, band=band)
+    voxels = volume.get_voxels().numpy()
+    places = voxels.astype(np.float32) * voxel
+    near = mesh.closest(places, max_dist=band * voxel)
+    distance = np.where(near.face >= 0, near.distance, np.float32(band * voxel))
+    expected = np.where(mesh.contains(places), -distance, distance)
+    np.testing.assert_allclose(values_at(volume, places), expected, rtol=1e-6, atol=1e-6)
