@@ -52,15 +52,15 @@ _SPECIAL = {
 
 @dataclass(frozen=True)
 class CodeForm:
-    """What the code is made for: how lanes are scheduled, and from which line on a debugger stops (0: it does not)."""
+    """What the code is made for: how lanes are scheduled; for a debugger, where the kernel and its body begin."""
 
     schedule: str = "loop-aware"
-    first_line: int = 0
+    head: tuple[int, int] = (0, 0)  # lines of the kernel and of its body; (0, 0): nobody wants to stop
     quiet: frozenset[int] = frozenset()  # files whose lines are none to stop at
 
     def begins(self, instruction: Instruction, before: Instruction | None) -> bool:
         """Whether a basic block has to begin here: where lanes wait for each other, or at a new line."""
-        if self.first_line and before is not None and instruction.loc != before.loc and instruction.loc[1]:
+        if self.head[1] and before is not None and instruction.loc != before.loc and instruction.loc[1]:
             return True
         return self.schedule == "random" and needs_warp(instruction)
 
@@ -515,7 +515,7 @@ class Warp:
         self.lines.append(f"b{place}:")
         self.mask = self.value("load i32, ptr %mask")
         self.lanes = self.value(f"bitcast i32 {self.mask} to {TRUTH}")
-        if self.form.first_line:
+        if self.form.head[1]:
             self._stop(place, block)
         self._count(len(block.body) + (1 if block.ending else 0))
         changed: set[str] = set()
@@ -530,7 +530,7 @@ class Warp:
                 guard = self._guard(block.ending)
             if block.ending.parts[0] == "brx":
                 table = self.get(block.ending.operands[0], types.uint32)
-        self._spill(changed if self.form.first_line else changed & live_out)
+        self._spill(changed if self.form.head[1] else changed & live_out)
         ending = block.ending
         kind = ending.parts[0] if ending else ""
         if ending is None:
@@ -552,7 +552,8 @@ class Warp:
         first = next(iter((*block.body, *((block.ending,) if block.ending else ()))), None)
         if first is None or not first.loc[1] or first.loc[0] in self.form.quiet:
             return
-        if first.loc[0] == self.own_file and first.loc[1] < self.form.first_line:
+        begins, body = self.form.head
+        if first.loc[0] == self.own_file and begins <= first.loc[1] < body:
             return  # what comes before the kernel's body
         self.stops[place] = first.loc
         self.declarations["emu_step"] = "declare i1 @emu_step(ptr, ptr, i32, i64, i64)"

@@ -54,8 +54,8 @@ class Stepper:
         text, self._names = _with_registers(launch.function.module.translation.text)
         module = loading.load(text, driver.arch, self._memory)
         weakref.finalize(self, loading.unload, module, self._memory).atexit = False
-        first_line = kernel.func.source.tree.body[0].lineno
-        function = module.functions[launch.function.name].in_form("loop-aware", first_line)
+        head = kernel.func.source.first_line, kernel.func.source.tree.body[0].lineno
+        function = module.functions[launch.function.name].in_form("loop-aware", head)
         self._module, self._code = module, function.code
         self._entry = module.translation.module.functions[function.name]
         self._run = grid.Run(self._memory, function, launch.grid, launch.block, launch.dynamic, launch.params)
@@ -110,7 +110,10 @@ class Stepper:
 
     @property
     def variables(self) -> dict[str, np.ma.MaskedArray]:
-        """What the kernel's names hold: (32,) arrays, (32, n) for vectors; masked where a lane has no value yet."""
+        """What names hold: (32,) arrays, (32, n) for vectors; masked where a lane has no value yet.
+
+        Those of a function that the kernel calls are `function.name`, and hold what its last call gave them.
+        """
         parts: dict[str, np.ma.MaskedArray] = {}
         for number, (name, kind) in enumerate(self._names):
             held = self._register(f"%py_{number}")
@@ -152,9 +155,10 @@ class Stepper:
     def breakpoint(self, line: int, condition: Condition = None) -> None:
         """Lets `run` stop at a line of the kernel's file, where the condition holds for a lane.
 
-        condition: an expression of Python over the names of the kernel, `thread` (number in the grid) and `lane`, or a
-        function that gets them as a dict; a lane where a name has no value yet does not count. A second one for the
-        same line takes the place of the first. Raises ValueError for a line that has no code.
+        condition: an expression of Python over the names of the kernel and of what it calls (`function.name`), `thread`
+        (number in the grid) and `lane`, or a function that gets them as a dict; a lane where a name has no value yet
+        does not count. A second one for the same line takes the place of the first. Raises ValueError for a line that
+        has no code.
         """
         places = [place for place, loc in enumerate(self._code.stops) if loc == (self._own_file, line)]
         if not places:
@@ -246,14 +250,33 @@ class Stepper:
             names = {name: values[lane] for name, values in columns.items() if not masked[name].any()}
             names |= {"thread": int(threads[lane]), "lane": int(lane)}
             try:
-                holds = condition(names) if callable(condition) else eval(condition, {"np": np}, names)
-            except NameError as error:
-                if error.name not in columns:
+                known = names if callable(condition) else _by_function(names, columns)
+                holds = condition(known) if callable(condition) else eval(condition, {"np": np}, known)
+            except (NameError, AttributeError) as error:
+                function = getattr(getattr(error, "obj", None), "function", "")
+                if f"{function}{error.name}" not in columns:
                     raise
                 continue
             if holds:
                 return True
         return False
+
+
+class _Names:
+    """The names of a function in an expression: `function.name`."""
+
+    def __init__(self, function: str):
+        self.function = f"{function}."
+
+
+def _by_function(names: dict[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Names for an expression of Python: those of functions are attributes of an object that is called as these."""
+    found = {name: value for name, value in names.items() if "." not in name}
+    for name in columns:
+        function, dot, own = name.rpartition(".")
+        if dot and isinstance(of := found.setdefault(function, _Names(function)), _Names) and name in names:
+            setattr(of, own, names[name])
+    return found
 
 
 def emulated_driver(device: Any) -> Any:
@@ -309,20 +332,22 @@ def _observed(kernel: Kernel) -> Kernel:
 
 def _with_registers(text: str) -> tuple[str, list[tuple[str, str]]]:
     """PTX in which each name of Python has a register, and the names with their types."""
-    names: dict[str, tuple[int, str]] = {}
+    names: dict[tuple[str, str], int] = {}
 
     def assign(match: re.Match[str]) -> str:
         name, kind, register = match.groups()
-        number = names.setdefault(name, (len(names), kind))[0]
+        number = names.setdefault((name, kind), len(names))
         return f"mov.b{_bits(kind)} %py_{number}, {register}; setp.eq.b32 %has_{number}, 0, 0;"
 
     text = _MARK.sub(assign, text)
     declared = "".join(
         f"\n.reg .b{_bits(kind)} %py_{number}; .reg .pred %has_{number}; setp.ne.b32 %has_{number}, 0, 0;"
-        for number, kind in names.values()
+        for (_, kind), number in names.items()
     )
     head, brace, rest = text.partition("\n{")
-    return head + brace + declared + rest, [(name, kind) for name, (_, kind) in names.items()]
+    kinds = dict(reversed(names))  # a function that is called with several types: the first has the plain name
+    shown = [(name if kinds[name] == kind else f"{name}:{kind}", kind) for name, kind in names]
+    return head + brace + declared + rest, shown
 
 
 def _bits(kind: str) -> int:

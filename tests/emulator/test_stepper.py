@@ -39,7 +39,7 @@ def walk(x: engine.array(dtype=float), n: int, out: engine.array(dtype=float)):
     out[i] = total
 
 
-def line_of(text: str, kernel: engine.Kernel = walk) -> int:
+def line_of(text: str, kernel: Any = walk) -> int:
     lines, first = inspect.getsourcelines(kernel.fn)
     return first + next(i for i, line in enumerate(lines) if text in line)
 
@@ -155,6 +155,52 @@ def beyond(x: engine.array(dtype=float), by: int):
     i = engine.tid()
     j = i + by
     x[j] = 1.0
+
+
+@engine.func
+def mean(a: Any, b: Any):
+    half = (a + b) / type(a)(2.0)
+    return half
+
+
+@engine.func
+def twice(a: float):
+    inner = mean(a, a + 2.0)
+    return 2.0 * inner
+
+
+@engine.kernel
+def calls(x: engine.array(dtype=float), out: engine.array(dtype=float)):
+    i = engine.tid()
+    a = twice(x[i])
+    b = mean(engine.float64(a), engine.float64(3.0))
+    out[i] = a + float(b)
+
+
+def test_names_in_functions_have_the_name_of_the_function() -> None:
+    x, out = array(np.arange(40), dtype=float, device="emu"), engine.zeros(40, device="emu")
+    s = engine.debug.step(calls, 40, [x], [out])
+    expected = np.arange(32.0)
+    assert "twice.a" not in s.variables or s.variables["twice.a"].mask.all()
+    s.breakpoint(line_of("half = ", mean), "twice.a > 30")  # of a function, which is stepped into
+    assert s.run() and s.source.startswith("half = ") and s.warp == 0 and s.variables["mean.half"].mask.all()
+    assert s.step() and s.source == "inner = mean(a, a + 2.0)" and s.step() and s.source == "return 2.0 * inner"
+    s.clear()
+    found = s.variables
+    assert (found["twice.a"] == expected).all() and (found["twice.inner"] == expected + 1).all()
+    assert (found["mean.a"] == expected).all() and (found["mean.half"] == expected + 1).all()
+    assert found["b"].mask.all() and found["mean.half:float64"].mask.all()
+    s.breakpoint(line_of("out[i]", calls), "twice.inner == 4.0 and mean.half == 4.0")
+    assert s.run() and s.warp == 0 and (s.variables["mean.half:float64"] == (2 * expected + 5) / 2).all()
+    assert s.variables["a"][3] == 8.0
+    s.clear()
+    s.breakpoint(line_of("out[i]", calls), "twice.outer == 4.0")
+    with pytest.raises(AttributeError, match="outer"):
+        s.run()
+    s.clear()
+    s.breakpoint(line_of("a = twice", calls), "twice.a > 0")  # has no value in the second warp yet
+    assert not s.run() and s.finished
+    assert np.allclose(out.numpy(), 3 * (np.arange(40.0) + 1) + 1.5)
 
 
 def test_what_goes_wrong() -> None:

@@ -220,7 +220,10 @@ class Lowering:
 
     def slot(self, t: types.Type, name: str) -> Op:
         """A new mutable local."""
-        return self.at_start(Op("slot", t, (), {"name": OBSERVED + name if self.observe else name}))
+        if self.observe:
+            of_function = "" if self.function.is_kernel else f"{self.function.name}."
+            name = f"{OBSERVED}{of_function}{name}"
+        return self.at_start(Op("slot", t, (), {"name": name}))
 
     def at_start(self, op: Op) -> Op:
         """Puts an op without operands at the start of the function, where every later op can use it."""

@@ -378,7 +378,8 @@ def _write_back(ctx: Lowering, callee: Func, op: Op, specs: Sequence[Spec], node
 
 def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) -> Function:
     """The HIR of `callee` for these parameter types; made once."""
-    knobs = config.max_unroll, config.keeps_asserts
+    observe = ctx.observe and not _is_ours(callee.source.filename)
+    knobs = config.max_unroll, config.keeps_asserts, observe
     key = (*knobs, *((type(s.value), s.value) if isinstance(s, Static) else s for s in specs))
     try:
         hash(key)
@@ -392,7 +393,7 @@ def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) ->
             return done
         callee.specialisations[key] = None
         try:
-            made = callee.specialisations[key] = lower_function(callee, specs)
+            made = callee.specialisations[key] = lower_function(callee, specs, observe=observe)
             if callee.gradient is not None:
                 made.gradient = CustomGradient(callee.gradient, specs, made.result)
         except BaseException as error:
@@ -451,7 +452,7 @@ def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False,
             ctx.bound[parameter.name] = Binding(op, ctx.region)
             ctx.named_tiles.add(op)
         else:
-            ctx.bind(parameter.name, op, tree)
+            ctx.bind(parameter.name, op, tree.body[0] if observe else tree)  # a debugger stops at lines of the body
     try:
         HOOKS["requirements"](ctx, callee)
         ctx.block(tree.body)

@@ -36,22 +36,22 @@ class LoadedFunction:
     address: int = 0
     stored: set[tuple[str, int]] | None = None  # where its parameters hold pointers that it stores through
     blocks: dict[tuple[int, int, int, int], Any] = field(default_factory=dict)  # what `grid` keeps for each block shape
-    forms: dict[tuple[str, int], LoadedFunction] = field(default_factory=dict)  # the same kernel, other code
+    forms: dict[tuple[str, tuple[int, int]], LoadedFunction] = field(default_factory=dict)  # other code
 
-    def in_form(self, schedule: str, first_line: int = 0) -> LoadedFunction:
-        """The kernel with code that runs lanes in this order, and lets a debugger stop at lines from one on, if any."""
+    def in_form(self, schedule: str, head: tuple[int, int] = (0, 0)) -> LoadedFunction:
+        """The kernel with code that runs lanes in this order, and lets a debugger stop (`CodeForm.head`)."""
         from engine.compiler.emit_warp32 import CodeForm, emit_warp
 
-        if schedule == "loop-aware" and not first_line:
+        if schedule == "loop-aware" and not head[1]:
             return self
-        found = self.forms.get((schedule, first_line))
+        found = self.forms.get((schedule, head))
         if found is None:
             of = self.module.translation
             quiet = frozenset(number for number, file in of.module.files.items() if file.startswith(LIBRARY))
-            form = CodeForm(schedule, first_line, quiet)
+            form = CodeForm(schedule, head, quiet)
             code = emit_warp(of.module, of.module.functions[self.name], of.offsets, form)
             found = LoadedFunction(self.name, self.module, code, self.dynamic_shared, stored=self.stored)
-            self.forms[schedule, first_line] = found
+            self.forms[schedule, head] = found
         found.dynamic_shared = self.dynamic_shared
         return found
 
