@@ -165,6 +165,7 @@ def hash_grid_point_id(id: k.uint64, index: k.int32) -> k.int32:
     return array(ptr=words[1], shape=k.int32(words[2]), dtype=k.int32)[index]
 
 
+@k.requires(lambda words: 8 <= words.shape[0])
 @k.kernel
 def _fill_header(
     words: k.array(dtype=k.uint64),
@@ -185,6 +186,7 @@ def _fill_header(
 
 
 @k.requires(lambda tid, points, cells, order: tid < points.shape[0] and tid < cells.shape[0] and tid < order.shape[0])
+@k.requires(lambda dims: dims[0] >= 1 and dims[1] >= 1 and dims[2] >= 1)
 @k.kernel
 def _find_cells(
     points: k.array(dtype=Any),

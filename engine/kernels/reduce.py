@@ -59,6 +59,7 @@ def sum_product_columns(
     sums[row, piece * COLUMNS + column] = total
 
 
+@k.requires(lambda tid, src, sums, n: tid < src.shape[0] and 1 <= n and n <= src.shape[1] and tid < sums.shape[0])
 @k.kernel
 def sum_few(src: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any), n: int):
     row = k.tid()
@@ -68,6 +69,8 @@ def sum_few(src: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any), n: int):
     sums[row] = total
 
 
+@k.requires(lambda tid, a, b, sums, n: tid < a.shape[0] and tid < b.shape[0] and 1 <= n and n <= a.shape[1]
+    and n <= b.shape[1] and tid < sums.shape[0])  # fmt: skip
 @k.kernel
 def sum_few_products(a: k.array(dtype=Any, ndim=2), b: k.array(dtype=Any, ndim=2), sums: k.array(dtype=Any), n: int):
     row = k.tid()

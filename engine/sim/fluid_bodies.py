@@ -237,6 +237,7 @@ def answer_points(
     acceleration[points + slot[i]] = Motion(a, 0.0)
 
 
+@k.requires(lambda tid, answer, velocity: tid < answer.shape[0] and tid < velocity.shape[0])
 @k.kernel
 def accelerate_by_fluid(
     answer: k.array(dtype=BodyVelocity, layout="rows"),

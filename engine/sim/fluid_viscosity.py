@@ -152,6 +152,8 @@ def step_along(
     products[1, i] = k.dot(r, r)
 
 
+@k.requires(lambda tid, residual, diagonal, direction: tid < residual.shape[0] and tid < diagonal.shape[0]
+    and tid < direction.shape[0])  # fmt: skip
 @k.kernel
 def turn_direction(
     residual: k.array(dtype=k.vec3),
