@@ -3,7 +3,8 @@
     python benchmarks/geometry.py [--subdivisions 7] [--rays 1000000] [--rounds 5] [--threads 1 2] [--json FILE]
 
 An icosphere of 20 · 4^subdivisions triangles. Incoherent rays start on a sphere around it and go to points inside;
-coherent rays are the pixels of an orthographic image. Rounds of all engines alternate. Figures are medians of processor
+coherent rays are the pixels of an orthographic image. Rows that begin with "fast" are for the builder "lbvh" (Warp
+takes its other one on processors). Rounds of all engines alternate. Figures are medians of processor
 time of the process (of the smallest wall time, with more than one thread): on a machine that others use as well, the
 wall clock measures them. Warp and Embree run on one thread, which is what they do for a batch from Python.
 """

@@ -32,8 +32,8 @@ from engine.geom.bvh_build import (
 CLOSEST, ANY, COUNT = 0, 1, 2
 TINY = 1.0e-18  # of the largest component: a direction's smaller components are taken as this
 LARGE = 3.0e38
-SLACK = 2.0**-20  # of the largest coordinate difference: twice what rounding moves a corner by
-FAR = 1.0 + 2.0**-21  # relative error of a slab's distance
+SLACK = 2.0**-20  # of the largest coordinate difference: what rounding moves a corner and a slab's distance by is less
+FAR = 1.0 + 2.0**-21  # relative error of a hit's distance
 
 
 @k.struct
