@@ -48,6 +48,7 @@ def run(
     out: Annotated[str | None, typer.Option(help="Write frames to this .usd, .usda or .usdc file.")] = None,
     flatten: Annotated[bool, typer.Option("--flatten", help="Write one file that does not need the scene.")] = False,
     surface: Annotated[bool, typer.Option("--surface", help="Write fluids as meshes, too.")] = False,
+    fluid: Annotated[str | None, typer.Option(help="Fluid solver: dfsph, wcsph or pbf; default: the scene's.")] = None,
     threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
     debug: Debug = False,
@@ -65,7 +66,8 @@ def run(
         raise Error("--surface needs --out")
     with config.scope(threads=config.threads if threads is None else threads):
         ways = {"flatten": flatten, "surface": surface}
-        summary = _run_scene(scene, frames, fps, device, out, ways, show=not (quiet or json))
+        fluid_options = {} if fluid is None else {"method": fluid}
+        summary = _run_scene(scene, frames, fps, device, out, ways, fluid_options, show=not (quiet or json))
     if json:
         print(json_format.dumps(summary.as_dict(), indent=1))
     elif not quiet:
@@ -236,8 +238,9 @@ class Summary:
 
 
 def _run_scene(
-    scene: str, frames: int, fps: float | None, device: str, out: str | None, ways: dict[str, bool], show: bool
-) -> Summary:
+    scene: str, frames: int, fps: float | None, device: str, out: str | None, ways: dict[str, bool],
+    fluid_options: dict[str, Any], show: bool,
+) -> Summary:  # fmt: skip
     """Loads and runs a scene. Bad input raises Error before anything is written."""
     from engine.config import config
     from engine.context import get_device
@@ -249,7 +252,7 @@ def _run_scene(
 
         check_output(out, scene)
     started = time.perf_counter()
-    sim = load(scene, chosen, fps=fps)
+    sim = load(scene, chosen, fps=fps, fluid_options=fluid_options)
     loaded = time.perf_counter()
     if show:
         _print_report(sim.report)

@@ -144,6 +144,18 @@ def periodic_fluid() -> None:
     Simulation(b.finalize(), dt=1 / 200, fluid_options={"filled": True}).step()
 
 
+def other_fluids() -> None:
+    """The cheaper methods, surface tension, vorticity confinement."""
+    b = ModelBuilder()
+    b.set_particle_radius(0.05)
+    b.set_domain((0, 0, 0), (0.6, 0.5, 1.2))
+    b.add_particles([(0.3, 0.2, 1.0)], fluid=b.add_fluid(surface_tension=1.0))
+    b.add_fluid_block((0, 0, 0), (0.6, 0.5, 0.4), 0, velocity=(0.1, 0.2, 0.3))
+    b.add_shape_box(b.add_body(((0.3, 0.25, 0.7), UPRIGHT)), hx=0.1, hy=0.1, hz=0.1)
+    for method in ("wcsph", "pbf"):
+        Simulation(b.finalize(), dt=1 / 100, fluid_options={"method": method, "vorticity": 0.1}).step()
+
+
 # program → modules of which it must run every kernel (of `coloring`, those of an overflow are run by `joints`)
 PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "algorithms": (algorithms, ("kernels", "optim")),
@@ -152,6 +164,7 @@ PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
                         "sim.solver_soft_step_contact")),
     "joints": (joints, ("sim.solver_soft_step_joints", "sim.coloring")),
     "fluid": (fluid, ("sim.boundary_samples", "sim.fluid_bodies", "sim.fluid_solver.add_forces")),
+    "other_fluids": (other_fluids, ("sim.solver_wcsph", "sim.solver_pbf", "sim.fluid_tension", "sim.fluid_vorticity")),
     "periodic_fluid": (periodic_fluid, ("sim.solver_dfsph", "sim.particle_", "sim.fluid_viscosity",
                                          "sim.fluid_solver.fall", "sim.fluid_solver.move")),
 }  # fmt: skip

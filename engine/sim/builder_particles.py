@@ -46,6 +46,7 @@ class FluidRecord:
     density: float  # kg/m³ at rest
     viscosity: float  # m²/s
     wall_viscosity: float  # m²/s
+    surface_tension: float  # N/m
 
 
 class ParticleMethods(BuilderCore):
@@ -77,17 +78,26 @@ class ParticleMethods(BuilderCore):
         self.domain = Domain(low, high, bool(walls), tuple(a for a in range(3) if "xyz"[a] in periodic))
 
     def add_fluid(
-        self, density: float = 1000.0, viscosity: float = 1e-6, wall_viscosity: float = 0.0, *, label: str | None = None
+        self,
+        density: float = 1000.0,
+        viscosity: float = 1e-6,
+        wall_viscosity: float = 0.0,
+        *,
+        surface_tension: float = 0.0,
+        label: str | None = None,
     ) -> int:
-        """A fluid; returns its index. density in kg/m³; kinematic viscosities, inside and against solids, in m²/s."""
-        name = label or f"fluid_{len(self.fluids)}"
-        with self._errors_of(name):
-            numbers = as_vector([density, viscosity, wall_viscosity])
+        """A fluid; returns its index. density in kg/m³; kinematic viscosities, inside and against solids, in m²/s;
+        surface_tension in N/m."""
+        label = label or f"fluid_{len(self.fluids)}"
+        with self._errors_of(label):
+            numbers = as_vector([density, viscosity, wall_viscosity, surface_tension], 4)
             if numbers[0] <= 0.0:
                 raise ValueError(f"density must be positive, got {density:g}")
             if numbers.min() < 0.0:
-                raise ValueError(f"viscosity must be at least 0, got {numbers[1:].min():g}")
-        self.fluids.append(FluidRecord(name, *(float(x) for x in numbers)))
+                wrong = int(np.argmin(numbers))
+                what = ("", "viscosity", "viscosity", "surface tension")[wrong]
+                raise ValueError(f"{what} must be at least 0, got {numbers[wrong]:g}")
+        self.fluids.append(FluidRecord(label, *(float(x) for x in numbers)))
         return len(self.fluids) - 1
 
     def add_particles(
@@ -174,6 +184,7 @@ def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
         "fluid_density": np.array([f.density for f in fluids]),
         "fluid_viscosity": np.array([f.viscosity for f in fluids]),
         "fluid_wall_viscosity": np.array([f.wall_viscosity for f in fluids]),
+        "fluid_surface_tension": np.array([f.surface_tension for f in fluids]),
         "boundary_q": points,
         "boundary_body": bodies,
         "boundary_volume": weights,

@@ -20,7 +20,9 @@ from engine.kernels.reduce import Bounds, sum_rows
 from engine.sim.cubic_spline import slope
 from engine.sim.fluid_bodies import FluidBodies
 from engine.sim.fluid_settings import Settings
+from engine.sim.fluid_tension import SurfaceTension
 from engine.sim.fluid_viscosity import ImplicitViscosity
+from engine.sim.fluid_vorticity import Confinement
 from engine.sim.particle_cells import GROUP, Place
 from engine.sim.particle_images import wrapped
 from engine.sim.particle_neighbours import Motion, Neighbours, drag_strength
@@ -187,25 +189,33 @@ class FluidSolver:
         self._flag_sums = zeros(2, dtype=int, device=device)
         self._size = zeros(n, dtype=k.vec3, device=device)
         self._bounds = Bounds(n, device)
+        self._limits: list[float] = [self.settings.longest_step]  # of a step, s
         self._viscosity = self._choose_viscosity()
+        self._tension = self._confinement = None
+        if np.any(model.fluid_surface_tension.numpy() > 0.0):
+            self._tension = SurfaceTension(model, state, self.near)
+            self._limits.append(self._tension.longest_step)
+        if self.settings.vorticity > 0.0:
+            self._confinement = Confinement(state, self.near, self.settings.vorticity)
         self.stats = FluidStats(particles=n)
         self._frame = 0
         self._check_finite()
 
     def _choose_viscosity(self) -> ImplicitViscosity | None:
-        """Sets the longest step that explicit viscosity can take, and makes the implicit solve where it is wanted."""
+        """Limits the step to what explicit viscosity can take, and makes the implicit solve where it is wanted."""
         m, settings = self.model, self.settings
         inside, wall = (float(x.numpy().max()) for x in (m.fluid_viscosity, m.fluid_wall_viscosity))
         # explicit diffusion: Morris et al. 1997, with the smoothing length of a cubic spline
         limit = 0.125 * self.diameter**2
-        self._viscous_step = limit / max(inside, wall) if max(inside, wall) > 0.0 else math.inf
+        step = limit / max(inside, wall) if max(inside, wall) > 0.0 else math.inf
         implicit = settings.implicit_viscosity
         if implicit is None:
-            implicit = self._viscous_step < settings.longest_step
+            implicit = step < settings.longest_step
         if not implicit or max(inside, wall) == 0.0:
+            self._limits.append(step)
             return None
-        # bodies feel the walls' viscosity explicitly
-        self._viscous_step = limit / wall if wall > 0.0 and self._bodies else math.inf
+        if wall > 0.0 and self._bodies:  # bodies feel the walls' viscosity explicitly
+            self._limits.append(limit / wall)
         return ImplicitViscosity(m, self.state, self.near, settings)
 
     def _fit_rows(self) -> None:
@@ -262,9 +272,12 @@ class FluidSolver:
             bodies.update()
         self._begin_velocities(ahead)
 
+    def _sweep_velocities(self) -> None:
+        self._sweep(begin_velocities, self.model, self.state, self.near.velocity, self._size)
+
     def _begin_velocities(self, ahead: float) -> None:
         """The velocities of now in the neighbours' rows."""
-        self._sweep(begin_velocities, self.model, self.state, self.near.velocity, self._size)
+        self._sweep_velocities()
         if self._bodies:
             self._bodies.move(ahead)
         self.near.refresh(self.near.velocity)
@@ -280,7 +293,7 @@ class FluidSolver:
             raise SimulationError("one in the fluid", "body_qd", self._frame)
         self._speed = speed
         fastest = speed + gravity * min(left, self.settings.longest_step)
-        h = min(self.settings.longest_step, self._viscous_step)
+        h = min(self._limits)
         if fastest > 0.0:
             h = min(h, self.settings.cfl * self.diameter / fastest)
         if h < self.settings.shortest_step:
@@ -294,12 +307,15 @@ class FluidSolver:
             self._sweep(fall, self.model, self.state, h)
             self._begin_velocities(ahead)
             self._viscosity.solve(h, self.stats)
-            if self._bodies:
+            if self._bodies or self._confinement:
                 self._begin_velocities(ahead)
         else:
             self._begin_velocities(ahead)
             self._sweep_lists(add_forces, self.model, self.state, self.near.place, self.near.velocity, *self._list(),
                               self.support, self.near.nfluid, h)  # fmt: skip
+        for force in (self._tension, self._confinement):
+            if force:
+                force.accelerate(h)
         if self._bodies:
             self._bodies.drag(h)
 

@@ -41,8 +41,8 @@ def load(
 
     device: where it runs, None: the default device. dt: seconds of one `step`, default 1 / fps. fps: frames per second,
     default the file's. substeps and further options go to Simulation. What the file holds and the engine does not
-    simulate as written is in `sim.report`. Raises SceneError naming the file and the prim, also for a scene in which
-    nothing can move.
+    simulate as written is in `sim.report`. Options of the fluid solver go before those of the file.
+    Raises SceneError naming the file and the prim, also for a scene in which nothing can move.
     """
     records = read_scene(path)
     if not records.bodies and not records.fluids:
@@ -53,9 +53,9 @@ def load(
     model = make_builder(records).finalize(device=_device(device))
     if substeps is not None:
         options["substeps"] = substeps
-    if records.fluid_options:
-        options.setdefault("fluid_options", records.fluid_options)
-        options.setdefault("substeps", 1)  # such a file's step is that of its fluid
+    if records.substeps is not None:
+        options.setdefault("substeps", records.substeps)
+    options["fluid_options"] = records.fluid_options | (options.get("fluid_options") or {})
     sim = Simulation(model, dt=dt if dt is not None else 1.0 / (fps or records.fps), source=records.path, **options)
     sim.report = records.report
     return sim

@@ -277,6 +277,7 @@ class Neighbours:
         self._sort_particles(grid)
         self._find_images(grid)
         self._sort_boundary(grid)
+        self.nplace = self.nfluid + self.nboundary + (0 if self._point_images is None else self._point_images.n)
         self._list(grid)
         most = self.largest(self.count)
         if most > self.capacity:

@@ -120,6 +120,7 @@ class SceneFluid:
     density: float = 1000.0  # kg/m³
     viscosity: float = 1e-6  # m²/s
     wall_viscosity: float = 0.0  # m²/s
+    surface_tension: float = 0.0  # N/m
     given: int = 0  # positions from here on fill boxes: where solids are, there are none
 
 
@@ -177,6 +178,7 @@ class SceneRecords:
     domain: tuple[Floats, Floats] | None = None  # around the fluids: lower, upper corner, m
     domain_options: dict[str, Any] = field(default_factory=dict)  # further arguments of set_domain
     fluid_options: dict[str, Any] = field(default_factory=dict)  # of the fluid solver's Settings
+    substeps: int | None = None  # of a step, where the file says it
 
 
 # -- records → builder -------------------------------------------------------------------------------------------------
@@ -216,7 +218,10 @@ def _add_fluids(builder: ModelBuilder, records: SceneRecords) -> None:
         elif abs(fluid.radius - builder.particle_radius) > 1e-6 * fluid.radius:
             reason = f"particles of radius {fluid.radius:g} m beside others of {builder.particle_radius:g} m"
             raise SceneError(records.path, fluid.label, reason)
-        builder.add_fluid(fluid.density, fluid.viscosity, fluid.wall_viscosity, label=fluid.label)
+        builder.add_fluid(
+            fluid.density, fluid.viscosity, fluid.wall_viscosity, surface_tension=fluid.surface_tension,
+            label=fluid.label,
+        )  # fmt: skip
         for part, fill in ((slice(fluid.given), False), (slice(fluid.given, None), True)):
             builder.add_particles(fluid.positions[part], fluid.velocities[part], i, fill=fill)
 

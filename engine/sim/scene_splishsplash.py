@@ -73,10 +73,12 @@ class _Reader:
         records.fps = 1.0 / step
         if config.get("sim2D"):
             raise self._error(where, "sim2D: scenes in two dimensions are not supported")
-        if config.get("simulationMethod", 4) != 4:
+        known = {0: "wcsph", 2: "pbf", 4: "dfsph"}
+        if config.get("simulationMethod", 4) not in known:
             records.report.add("simulationMethod", where, "solved by DFSPH")
         method = self._table(config.get("DFSPH", {}), "DFSPH")
         options: dict[str, Any] = {
+            "method": known.get(config.get("simulationMethod", 4), "dfsph"),
             "density_error": 0.01 * self._number(method, "maxError", 0.01, "DFSPH"),
             "divergence_error": 0.01 * self._number(method, "maxErrorV", 0.1, "DFSPH"),
             "least_iterations": int(self._number(method, "minIterations", 2, "DFSPH")),
@@ -88,7 +90,7 @@ class _Reader:
             options["longest_step"], options["cfl"] = step, 1e6
         else:
             options["cfl"] = 0.4 * self._number(config, "cflFactor", 0.5, where)
-        records.fluid_options = options
+        records.fluid_options, records.substeps = options, 1  # such a file's step is that of its fluid
 
     def _block(self, block: dict[str, Any], where: str, materials: dict[str, Any]) -> None:
         scale, offset = (self._vector(block, key, otherwise, where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ from engine.state.model import Model
 
 solvers.provide("soft_step", "engine.sim.solver_soft_step:SoftStep")
 DEFAULT_SOLVER = "soft_step"
+FLUID_SOLVERS = {
+    "dfsph": "engine.sim.solver_dfsph:Dfsph",
+    "wcsph": "engine.sim.solver_wcsph:Wcsph",
+    "pbf": "engine.sim.solver_pbf:Pbf",
+}
 
 
 class Simulation:
@@ -75,9 +81,14 @@ class Simulation:
         self._fluid_options = dict(fluid_options or {})
         if model.count["nparticle"]:
             from engine.sim.fluid_settings import Settings
-            from engine.sim.solver_dfsph import Dfsph
 
-            self._fluid = Dfsph(model, self.state, self._solver.rows, Settings(**self._fluid_options))
+            try:
+                settings = Settings(**self._fluid_options)
+            except (TypeError, ValueError) as error:
+                reason = str(error).replace("Settings.__init__() ", "")
+                raise SceneError(self.source or "", "fluid_options", reason) from None
+            home, name = FLUID_SOLVERS[settings.method].split(":")
+            self._fluid = getattr(import_module(home), name)(model, self.state, self._solver.rows, settings)
             # with bodies in a fluid, the rest in parts: the fluid acts before each substep
             self._contacts = FramePart(self._find_contacts, model.device)
             self._substep = FramePart(self._solver.substep, model.device)

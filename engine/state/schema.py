@@ -219,6 +219,7 @@ _MODEL_PARTICLE = [
         ("fluid_density", "float32", "kg/m³", "", 1000.0, "density at rest"),
         ("fluid_viscosity", "float32", "m²/s", "", 0.0, "kinematic viscosity"),
         ("fluid_wall_viscosity", "float32", "m²/s", "", 0.0, "kinematic viscosity against solids, 0 = free slip"),
+        ("fluid_surface_tension", "float32", "N/m", "", 0.0, "tension of the surface"),
     ),
     *_rows(
         "Model", "nboundary", "builder",  # points on the surfaces of solids, Akinci et al. 2012

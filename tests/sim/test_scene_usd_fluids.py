@@ -87,6 +87,19 @@ def test_domains_may_be_periodic_or_without_walls(tmp_path):
     assert m.nboundary == 0
 
 
+def test_the_scene_and_the_caller_choose_the_method(tmp_path):
+    options = 'custom token weft:fluid:method = "pbf"'
+    text = FLUID.replace("custom float3 weft:domain:lower", f"{options}\n        custom float3 weft:domain:lower")
+    tension = "custom float weft:fluid:surfaceTension = 0.1"
+    path = scene(tmp_path, text.replace("density = 0.0009", f"density = 0.0009\n        {tension}"))
+    sim = load(path)
+    assert type(sim._fluid).__name__ == "Pbf" and sim.substeps == 4
+    assert sim.model.fluid_surface_tension.numpy()[0] == pytest.approx(0.05)  # half a kilogram is the unit
+    assert type(load(path, fluid_options={"method": "wcsph"})._fluid).__name__ == "Wcsph"
+    with pytest.raises(SceneError, match="method must be one of"):
+        load(scene(tmp_path, text.replace('"pbf"', '"x"')))
+
+
 def test_fluids_of_a_model_become_points(tmp_path):
     b = ModelBuilder()
     b.add_fluid_block((0, 0, 0), (0.1, 0.1, 0.1), label="water")

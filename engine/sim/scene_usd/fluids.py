@@ -22,6 +22,9 @@ def read_domain(reading: Reading, scenes: list[Any]) -> None:
     """weft:domain:lower, weft:domain:upper (float3, stage units, world axes) of the first PhysicsScene, and options."""
     if not scenes:
         return
+    method = scenes[0].GetAttribute("weft:fluid:method")
+    if method and method.HasAuthoredValue():
+        reading.records.fluid_options["method"] = str(method.Get(reading.time))
     lower, upper = (scenes[0].GetAttribute(f"weft:domain:{side}") for side in ("lower", "upper"))
     if lower and upper:
         low, high = (np.asarray(reading.value(side, 3)) * reading.units.length for side in (lower, upper))
@@ -71,6 +74,7 @@ def read_fluid(reading: Reading, prim: Any) -> None:
             density=number("density", 1000.0, reading.units.density),
             viscosity=number("viscosity", 1e-6, length**2),
             wall_viscosity=number("wallViscosity", 0.0, length**2),
+            surface_tension=number("surfaceTension", 0.0, reading.units.density * length**3),
             given=len(given),
         )
     )
