@@ -48,6 +48,7 @@ def run(
     out: Annotated[str | None, typer.Option(help="Write frames to this .usd, .usda or .usdc file.")] = None,
     flatten: Annotated[bool, typer.Option("--flatten", help="Write one file that does not need the scene.")] = False,
     surface: Annotated[bool, typer.Option("--surface", help="Write fluids as meshes, too.")] = False,
+    points: Annotated[str | None, typer.Option(help="Write particles as PATH_0000.vtk …, .vtu or .ply.")] = None,
     fluid: Annotated[str | None, typer.Option(help="Fluid solver: dfsph, wcsph or pbf; default: the scene's.")] = None,
     threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
@@ -65,7 +66,7 @@ def run(
     if surface and out is None:
         raise Error("--surface needs --out")
     with config.scope(threads=config.threads if threads is None else threads):
-        ways = {"flatten": flatten, "surface": surface}
+        ways = {"flatten": flatten, "surface": surface, "points": points}
         fluid_options = {} if fluid is None else {"method": fluid}
         summary = _run_scene(scene, frames, fps, device, out, ways, fluid_options, show=not (quiet or json))
     if json:
@@ -238,7 +239,7 @@ class Summary:
 
 
 def _run_scene(
-    scene: str, frames: int, fps: float | None, device: str, out: str | None, ways: dict[str, bool],
+    scene: str, frames: int, fps: float | None, device: str, out: str | None, ways: dict[str, Any],
     fluid_options: dict[str, Any], show: bool,
 ) -> Summary:  # fmt: skip
     """Loads and runs a scene. Bad input raises Error before anything is written."""

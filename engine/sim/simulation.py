@@ -154,11 +154,13 @@ class Simulation:
         flatten: bool = False,
         fps: float | None = None,
         surface: bool = False,
+        points: str | os.PathLike[str] | None = None,
     ) -> None:
         """Shows `frames` frames, the first being the scene as it is now: frames − 1 steps.
 
         out: USD file for the frames (`flatten`: self-contained, not on top of the source scene; fps: its time codes per
-        second, default 1 / dt; surface: fluids as meshes, too). progress: a bar on stderr. on_frame: called with the
+        second, default 1 / dt; surface: fluids as meshes, too). points: .vtk, .vtu or .ply file; each frame's particles
+        go to one with its number (needs the extra `points`). progress: a bar on stderr. on_frame: called with the
         simulation at every frame. Raises ValueError for a negative or fractional number of frames, Error if `out`
         cannot be written.
         """
@@ -173,12 +175,19 @@ class Simulation:
                     out, self.model, fps or 1.0 / self.dt, source=self._usd_source(), flatten=flatten, surface=surface
                 )
                 writer = open_things.enter_context(frames_out)
+            point_files = None
+            if points is not None:
+                from engine.sim.frames_points import PointFiles  # imports meshio
+
+                point_files = PointFiles(points, self.model)
             advance = open_things.enter_context(_progress_bar(int(frames))) if progress else None
             for i in range(int(frames)):
                 if i:
                     self.step()
                 if writer is not None:
                     writer.write(self.state)
+                if point_files is not None:
+                    point_files.write(self.state, i)
                 if on_frame is not None:
                     on_frame(self)
                 if advance is not None:
