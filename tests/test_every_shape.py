@@ -141,6 +141,8 @@ def periodic_fluid() -> None:
     b.set_domain((0, 0, 0), (0.4, 0.4, 0.6), periodic="xyz")
     b.add_fluid_block((0, 0, 0), (0.4, 0.4, 0.6), viscosity=1.0, wall_viscosity=1.0)
     b.add_shape_sphere(b.add_body(((0.3, 0.25, 0.7), UPRIGHT)), radius=0.15)
+    b.add_emitter(0, (0.2, 0.2, 0.2), (0.1, 0, 0), 0.02)
+    b.add_outflow((0, 0, 0), (0.1, 0.1, 0.1))
     Simulation(b.finalize(), dt=1 / 200, fluid_options={"filled": True}).step()
 
 
@@ -166,7 +168,7 @@ PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "fluid": (fluid, ("sim.boundary_samples", "sim.fluid_bodies", "sim.fluid_solver.add_forces")),
     "other_fluids": (other_fluids, ("sim.solver_wcsph", "sim.solver_pbf", "sim.fluid_tension", "sim.fluid_vorticity")),
     "periodic_fluid": (periodic_fluid, ("sim.solver_dfsph", "sim.particle_", "sim.fluid_viscosity",
-                                         "sim.fluid_solver.fall", "sim.fluid_solver.move")),
+                                         "sim.fluid_solver.fall", "sim.fluid_solver.move", "sim.fluid_emitters")),
 }  # fmt: skip
 
 

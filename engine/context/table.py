@@ -12,9 +12,9 @@ The fields of one dimension lie in one block, each scalar component in a plane o
 
     pos.x ········ | pos.y ········ | pos.z ········ | inv_mass ········ |
 
-`resize` moves the fields of the dimensions that change to a new block. The field arrays keep their identity and point
-to the new memory; slices that were taken from them, and NumPy views, keep showing the old one. `generation` counts the
-moves, and recorded launches pack again.
+`resize` moves the fields of the dimensions that change to a new block, unless `reserve` made room for them. The field
+arrays keep their identity and point to the new memory; slices that were taken from them, and NumPy views, keep showing
+the old one. `generation` counts the moves, and recorded launches pack again.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from engine.context.memory import ALIGNMENT
 
 DEFAULT_SYMBOL = "n"
 _known: dict[types.Table, types.Table] = {}  # the one object for equal types: the launch path compares by identity
-_RESERVED = ("ir_type", "device", "count", "counts", "pointers", "generation", "nbytes", "resize", "clone", "copy_from",
-             "fields", "hash", "dependents")  # fmt: skip
+_RESERVED = ("ir_type", "device", "count", "counts", "pointers", "generation", "nbytes", "resize", "reserve", "room",
+             "clone", "copy_from", "fields", "hash", "dependents")  # fmt: skip
 
 
 class Table:
@@ -60,6 +60,7 @@ class Table:
         self.dependents: weakref.WeakSet[Any] = weakref.WeakSet()  # recorded launches; told when memory moves
         self.count = dict.fromkeys(self.ir_type.symbols, 0)
         self.count.update(self._checked(count))
+        self.room: dict[str, int] = {}  # of the dimensions that `reserve` was called for
         self._fields: dict[str, array] = {}
         for name, dtype, _ in self.ir_type.fields:
             field = array(dtype=dtype, layout="planes", device=self.device)
@@ -87,10 +88,10 @@ class Table:
     def _place(self, symbol: str) -> None:
         """Point the fields of one dimension to a new, zeroed block."""
         n, fields = self.count[symbol], self._fields_of(symbol)
-        end = 0
+        room, end = max(n, self.room.get(symbol, 0)), 0
         for field in fields:
             field.shape, field.ptr = (n,), end
-            field.plane_stride = -(-n * field.element_stride // ALIGNMENT) * ALIGNMENT
+            field.plane_stride = -(-room * field.element_stride // ALIGNMENT) * ALIGNMENT
             end += field.plane_stride * len(types.leaves(field.element))
         block = self.device.alloc(end, zeroed=True)
         for field in fields:
@@ -143,14 +144,41 @@ class Table:
             return
         if recording.captures:
             recording.refuse("Table.resize", "the sizes of tables are fixed while a graph is captured")
+        old = {symbol: self.count[symbol] for symbol in changed}
         self.count.update(wanted)
         for symbol in changed:
-            old = [field[:] for field in self._fields_of(symbol)]
-            self._place(symbol)
-            for field, before in zip(self._fields_of(symbol), old, strict=True):
-                kept = min(len(before), len(field)) if keep else 0
-                field.store(before.numpy()[:kept], slice(kept))
+            if wanted[symbol] <= self.room.get(symbol, 0):
+                for field in self._fields_of(symbol):
+                    field.shape = (wanted[symbol],)
+                    field.store(0, slice(old[symbol] if keep else 0, None))
+            else:
+                self._move(symbol, keep)
         self._publish()
+        self._tell()
+
+    def reserve(self, room: Mapping[str, int]) -> None:
+        """Room for so many rows of some dimensions: up to there, `resize` moves nothing."""
+        wanted = self._checked(room)
+        larger = {s: n for s, n in wanted.items() if n > max(self.count[s], self.room.get(s, 0))}
+        if not larger:
+            return
+        if recording.captures:
+            recording.refuse("Table.reserve", "the sizes of tables are fixed while a graph is captured")
+        self.room.update(larger)
+        for symbol in larger:
+            self._move(symbol, True)
+        self._publish()
+        self._tell()
+
+    def _move(self, symbol: str, keep: bool) -> None:
+        """The fields of one dimension to a new block."""
+        old = [field[:] for field in self._fields_of(symbol)]
+        self._place(symbol)
+        for field, before in zip(self._fields_of(symbol), old, strict=True):
+            kept = min(len(before), len(field)) if keep else 0
+            field.store(before.numpy()[:kept], slice(kept))
+
+    def _tell(self) -> None:
         self.generation += 1
         for dependent in self.dependents:
             dependent.invalidate()

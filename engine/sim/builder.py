@@ -84,7 +84,7 @@ class ModelBuilder(ShapeMethods, JointMethods, ParticleMethods):
         Things of different worlds never collide. Shapes of body −1 in `other` belong to that world only. Gravity and
         up axis of `other` are ignored. Raises SceneError if `other` has particles: fluids belong to no world.
         """
-        if other.particles:
+        if other.particles or other.emitters:
             raise SceneError(self.source, "model", "particles cannot be copied into a world; add them to this builder")
         with self._errors_of("model", "xform"):
             pose = as_pose(xform)

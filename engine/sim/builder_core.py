@@ -37,6 +37,8 @@ class BuilderCore:
         self.fluids: list[Any] = []  # builder_particles.FluidRecord
         self.particles: list[tuple[Floats, Floats, int, bool]] = []  # positions, velocities, fluid, fill
         self.particle_radius = 0.025  # m
+        self.emitters: list[Any] = []  # builder_emitters.EmitterRecord
+        self.outflows: list[tuple[Floats, Floats]] = []  # lower, upper corner
         self.domain: Any = None  # builder_particles.Domain
         self.filter_pairs: set[tuple[int, int]] = set()
         self.world_count = 0  # worlds that exist so far

@@ -46,6 +46,9 @@ def pack(builder: ModelBuilder) -> tuple[dict[str, int], Fields]:
         "ncoord": len(fields["joint_q"]),
         "nfilter": len(fields["shape_filter_pair"]),
         "nparticle": len(fields["particle_q"]),
+        "noutflow": len(fields["outflow_lower"]),
+        "nemitter": len(fields["emitter_fluid"]),
+        "nemitterpoint": len(fields["emitter_point"]),
         "nfluid": len(fields["fluid_density"]),
         "nboundary": len(fields["boundary_q"]),
     }

@@ -12,7 +12,7 @@ from engine.geom.pose import Floats, as_pose, as_vector, pose_multiply, quat_to_
 from engine.geom.shape_distance import signed_distance
 from engine.geom.shapes import ShapeType, bounding_radius
 from engine.sim import boundary_samples as samples
-from engine.sim.builder_core import BuilderCore
+from engine.sim.builder_emitters import EmitterMethods, emitter_fields
 from engine.sim.builder_records import ShapeRecord
 from engine.state.schema import UNLIMITED, WORLD_BODY
 
@@ -49,7 +49,7 @@ class FluidRecord:
     surface_tension: float  # N/m
 
 
-class ParticleMethods(BuilderCore):
+class ParticleMethods(EmitterMethods):
     """Fluids are sets of particles of one radius, `particle_radius` (m): half the distance of neighbours at rest."""
 
     def set_particle_radius(self, radius: float) -> None:
@@ -58,12 +58,12 @@ class ParticleMethods(BuilderCore):
             value = float(as_vector([radius], 1)[0])
             if value <= 0.0:
                 raise ValueError(f"must be positive, got {value:g}")
-            if self.particles:
+            if self.particles or self.emitters:
                 raise ValueError("cannot change after particles were added")
         self.particle_radius = value
 
     def set_domain(self, lower: Any, upper: Any, walls: bool = True, *, periodic: str = "") -> None:
-        """A box (world, m) that no particle may leave; `walls`: its faces hold the fluid, otherwise it may run out.
+        """A box (world, m) around all particles; `walls`: its faces hold the fluid, otherwise what leaves is removed.
 
         periodic: axes, "x" to "xyz", at whose ends what leaves the box on one side comes in on the other. Particles and
         what solids do to them repeat themselves there; contacts between bodies do not.
@@ -170,13 +170,17 @@ def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
     fill = np.concatenate([np.zeros(0, bool), *(np.full(len(q), f) for q, _, _, f in sets)])
     room = _with_room(builder, q, fill)
     q, qd, fluid = q[room], qd[room], fluid[room]
-    points, bodies, weights = _boundary(builder, q) if len(q) else (np.zeros((0, 3)), np.zeros(0, int), np.zeros(0))
+    emitters = emitter_fields(builder)
+    wet = np.vstack([q, emitters["emitter_point"]])  # where there is or will be fluid
+    points, bodies, weights = _boundary(builder, wet) if len(wet) else (np.zeros((0, 3)), np.zeros(0, int), np.zeros(0))
     fluids = builder.fluids
     lower, upper, period = _faces(builder)
     return {
         "domain_lower": [lower],
         "domain_upper": [upper],
         "domain_period": [period],
+        "domain_open": [int(builder.domain is not None and not builder.domain.walls)],
+        **emitters,
         "particle_radius": [builder.particle_radius],
         "particle_q": q,
         "particle_qd": qd,
@@ -221,8 +225,7 @@ def _faces(builder: ParticleMethods) -> tuple[Floats, Floats, Floats]:
         for a in domain.periodic:
             if domain.period[a] < 4.0 * builder.particle_radius:
                 raise ValueError(f"is periodic along {'xyz'[a]} after {domain.period[a]:g} m, less than 4 radii")
-    held = np.array([domain.walls or a in domain.periodic for a in range(3)])
-    return np.where(held, domain.lower, -FAR), np.where(held, domain.upper, FAR), domain.period
+    return domain.lower, domain.upper, domain.period
 
 
 def _repeats(domain: Domain | None) -> Floats:

@@ -19,6 +19,7 @@ from engine.errors import SimulationError
 from engine.kernels.reduce import Bounds, sum_rows
 from engine.sim.cubic_spline import slope
 from engine.sim.fluid_bodies import FluidBodies
+from engine.sim.fluid_emitters import Emitters
 from engine.sim.fluid_settings import Settings
 from engine.sim.fluid_tension import SurfaceTension
 from engine.sim.fluid_viscosity import ImplicitViscosity
@@ -132,12 +133,31 @@ def mark_bad(s: State, bad: k.array(dtype=int)):
     bad[i] = 0 if k.isfinite(k.dot(x, x)) and k.isfinite(k.dot(v, v)) else 1
 
 
+@k.func
+def flows_out(m: Model, x: k.vec3) -> bool:
+    """Whether a place is in an outflow, or outside a domain without walls."""
+    low = m.domain_lower[0]
+    high = m.domain_upper[0]
+    out = False
+    if m.domain_open[0] == 1:
+        out = x.x < low.x or x.y < low.y or x.z < low.z or x.x > high.x or x.y > high.y or x.z > high.z
+    for b in range(len(m.outflow_lower)):
+        a = m.outflow_lower[b]
+        c = m.outflow_upper[b]
+        inside = x.x >= a.x and x.y >= a.y and x.z >= a.z and x.x <= c.x and x.y <= c.y and x.z <= c.z
+        out = out or inside
+    return out
+
+
 @k.requires(lambda tid, m, s, clamped, bad: tid < s.particle_q.shape[0] and 1 <= m.domain_lower.shape[0]
     and 1 <= m.domain_upper.shape[0] and 1 <= m.domain_period.shape[0]
     and tid < clamped.shape[0] and tid < bad.shape[0])  # fmt: skip
 @k.kernel
-def move(m: Model, s: State, h: float, clamped: k.array(dtype=int), bad: k.array(dtype=int)):
-    """New positions. `clamped`: those that the domain's walls had to stop, as their points let them by."""
+def move(
+    m: Model, s: State, h: float, clamped: k.array(dtype=int), bad: k.array(dtype=int), gone: k.array(dtype=int)
+):
+    """New positions. `clamped`: those that the domain's walls had to stop, as their points let them by; `gone`: those
+    that are to be removed."""
     i = k.tid()
     x = s.particle_q[i] + h * s.particle_qd[i]
     v = s.particle_qd[i]
@@ -150,9 +170,11 @@ def move(m: Model, s: State, h: float, clamped: k.array(dtype=int), bad: k.array
         k.select_max(low.y, k.select_min(x.y, high.y)),
         k.select_max(low.z, k.select_min(x.z, high.z)),
     )
-    outside = x.x != inside.x or x.y != inside.y or x.z != inside.z
+    leaves = known and flows_out(m, x)
+    outside = not leaves and (x.x != inside.x or x.y != inside.y or x.z != inside.z)
     clamped[i] = 1 if outside and known else 0
     bad[i] = 0 if known else 1
+    gone[i] = 1 if leaves else 0
     if outside and known:
         if x.x != inside.x:
             v.x = 0.0
@@ -175,20 +197,18 @@ class FluidSolver:
     def __init__(self, model: Model, state: State, rows: BodyRows, settings: Settings | None = None):
         self.model, self.state = model, state
         self.settings = settings or Settings()
-        n, device = model.count["nparticle"], model.device
+        n, device = state.count["nparticle"], model.device
         radius = float(model.particle_radius.numpy()[0])
         self.diameter, self.support = 2.0 * radius, 4.0 * radius
-        self.device, self.nparticle = device, n
+        self.device = device
         self.near = Neighbours(model, state, self.support, self.diameter**3)
         bodies = FluidBodies(model, state, rows, self.near)
         self._bodies = bodies if bodies.npoint else None
-        self._rows, self._nfluid = 0, n
-        self._fit_rows()
+        self._rows, self._nfluid, self._room = 0, n, -1
         self._sum = zeros(1, dtype=float, device=device)
-        self._flags = zeros((2, n), dtype=int, device=device)
-        self._flag_sums = zeros(2, dtype=int, device=device)
-        self._size = zeros(n, dtype=k.vec3, device=device)
-        self._bounds = Bounds(n, device)
+        self._flag_sums = zeros(3, dtype=int, device=device)
+        self._fit()
+        self._emitters = Emitters(model, state, self.diameter) if model.count["nemitter"] else None
         self._limits: list[float] = [self.settings.longest_step]  # of a step, s
         self._viscosity = self._choose_viscosity()
         self._tension = self._confinement = None
@@ -218,6 +238,25 @@ class FluidSolver:
             self._limits.append(limit / wall)
         return ImplicitViscosity(m, self.state, self.near, settings)
 
+    def _fit(self) -> None:
+        """Follows the number of particles."""
+        self.nparticle = self.state.count["nparticle"]
+        if self.nparticle != self.near.nparticle:
+            self.near.fit()
+        if self._room < self.near.room:
+            self._room = self.near.room
+            self._reserve(self._room)
+        self._fit_rows()
+
+    def _reserve(self, room: int) -> None:
+        """Arrays for up to `room` particles; what they hold is made anew in each step."""
+        device = self.device
+        self._flags = zeros((3, room), dtype=int, device=device)  # clamped, bad, gone
+        self._size = zeros(room, dtype=k.vec3, device=device)
+        self._bounds = Bounds(room, device)
+        self._error = zeros((1, room), dtype=float, device=device)
+        self._errors = self._error.reshape(room)
+
     def _fit_rows(self) -> None:
         """Arrays with a row for each place grow with the neighbours' own."""
         if self._rows < self.near.rows:
@@ -225,22 +264,34 @@ class FluidSolver:
             self._acceleration = zeros(n, dtype=Motion, device=self.device, layout="rows")
             self._push = zeros(n, dtype=float, device=self.device)
 
-    def begin(self, frame: int) -> None:
-        """Of a frame: checks the numbers. Raises SimulationError naming a particle whose state is not finite."""
+    def begin(self, frame: int, time: float = 0.0) -> None:
+        """Of a frame, at `time` (s): checks numbers. Raises SimulationError naming a particle that is not finite."""
+        self._fit()
+        if self._emitters:
+            self._emitters.recall()
         self.stats = FluidStats(particles=self.nparticle)
-        self._frame = frame
+        self._frame, self._time = frame, time
         self._sweep(mark_bad, self.state, self._flags[1])
         self._flags[0].zero_()
+        self._flags[2].zero_()
         self._count_flags()
 
     def advance(self, clock: StageClock, span: float) -> None:
         """`span` seconds, at the end of which the bodies are moved. Raises SimulationError as `begin`."""
         left = span
         while left > 1e-6 * span:
-            h = self._step(clock, left, span - left)
+            self._emit(self._time + span - left)
+            h = self._step(clock, left, span - left) if self.nparticle else min(left, self.settings.longest_step)
             left -= h
             self.stats.steps += 1
             self.stats.time_step = h
+        self._time += span
+        self.stats.particles = self.nparticle
+
+    def _emit(self, time: float) -> None:
+        if self._emitters and (added := self._emitters.emit(time)):
+            self.stats.emitted += added
+            self._fit()
 
     def _step(self, clock: StageClock, left: float, ahead: float) -> float:
         """One step, at most `left` long, `ahead` seconds after the bodies were moved; returns its length."""
@@ -335,17 +386,21 @@ class FluidSolver:
             self._bodies.accelerate(h)
 
     def _move(self, h: float) -> None:
-        self._sweep(move, self.model, self.state, h, self._flags[0], self._flags[1])
+        self._sweep(move, self.model, self.state, h, *(self._flags[row] for row in range(3)))
         self._count_flags()
 
     # -- what went wrong -----------------------------------------------------------------------------------------------
 
     def _count_flags(self) -> None:
         sum_rows(self._flags, self._flag_sums, self.nparticle)
-        clamped, bad = (int(x) for x in self._flag_sums.numpy())
+        clamped, bad, gone = (int(x) for x in self._flag_sums.numpy())
         self.stats.clamped += clamped
         if bad:
             self._check_finite()
+        if gone:
+            self.near.remove(self._flags[2], gone)
+            self.stats.removed += gone
+            self._fit()
 
     def _check_finite(self) -> None:
         for name in ("particle_q", "particle_qd"):

@@ -178,8 +178,8 @@ class ImplicitViscosity:
         if self._rows < near.rows:
             self._rows = near.rows
             self._direction = zeros(near.rows, dtype=Motion, device=near.device, layout="rows")
-        if self._room < near.nparticle:
-            self._room = n = near.nparticle
+        if self._room < near.room:
+            self._room = n = near.room
             self._diagonal, self._residual, self._image = (
                 zeros(n, dtype=k.vec3, device=near.device) for _ in range(3)
             )

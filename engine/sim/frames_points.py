@@ -25,7 +25,7 @@ class PointFiles:
         self._path = Path(path)
         if self._path.suffix not in SUFFIXES:
             raise Error(f"{self._path}: particles are written as {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
-        if not model.count["nfluid"] or not model.count["nparticle"]:
+        if not model.count["nparticle"] and not model.count["nemitter"]:
             raise Error(f"{self._path}: the scene has no particles to write")
         try:
             import meshio

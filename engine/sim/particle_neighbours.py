@@ -99,6 +99,14 @@ def place_boundary(
     order[i] = i
 
 
+@k.requires(lambda tid, gone, cells, order: tid < gone.shape[0] and tid < cells.shape[0] and tid < order.shape[0])
+@k.kernel
+def order_by_flag(gone: k.array(dtype=int), cells: k.array(dtype=k.uint32), order: k.array(dtype=int)):
+    i = k.tid()
+    cells[i] = k.uint32(gone[i])
+    order[i] = i
+
+
 @k.requires(lambda tid, s, order, t: tid < order.shape[0] and 0 <= order[tid] and order[tid] < s.particle_q.shape[0]
     and tid < t.particle_q.shape[0])  # fmt: skip
 @k.kernel
@@ -112,6 +120,7 @@ def move_particles(s: State, order: k.array(dtype=int), t: State):
     t.particle_id[i] = s.particle_id[j]
     t.particle_pressure[i] = s.particle_pressure[j]
     t.particle_pressure_rate[i] = s.particle_pressure_rate[j]
+    t.particle_density[i] = s.particle_density[j]
 
 
 @k.requires(lambda tid, t, s, place: tid < t.particle_q.shape[0] and tid < s.particle_q.shape[0]
@@ -125,6 +134,7 @@ def store_particles(t: State, s: State, volume: float, place: k.array(dtype=Plac
     s.particle_id[i] = t.particle_id[i]
     s.particle_pressure[i] = t.particle_pressure[i]
     s.particle_pressure_rate[i] = t.particle_pressure_rate[i]
+    s.particle_density[i] = t.particle_density[i]
     place[i] = Place(t.particle_q[i], volume)
 
 
@@ -238,27 +248,43 @@ class Neighbours:
     def __init__(self, model: Model, state: State, support: float, volume: float):
         self.model, self.state = model, state
         self.support, self.volume = support, volume
-        n, nb, device = model.count["nparticle"], model.count["nboundary"], model.device
-        self.nparticle, self.nboundary, self.device = n, nb, device
-        self.nfluid = n  # particles and their images: where the points of solids begin in `place`
-        self.count = zeros(n, dtype=int, device=device)
-        self._sorted = State({"nparticle": n}, device)
-        self._positions = empty(n, dtype=k.vec3, device=device)
-        self._bounds = Bounds(n, device)
-        self._cells = empty(max(n, nb, 1), dtype=k.uint32, device=device)
-        self._order = empty(max(n, nb, 1), dtype=int, device=device)
-        self._sort = RadixSort(max(n, nb), device, k.uint32)
+        n, nb, device = state.count["nparticle"], model.count["nboundary"], model.device
+        self.nboundary, self.device = nb, device
+        self._sorted = State({}, device)
         self.placed = zeros(nb, dtype=k.vec3, device=device)  # the points of solids, in the order of the model
         self.slot = zeros(nb, dtype=int, device=device)  # the place of each is place[nfluid + slot]
         self.pose = zeros(model.count["nbody"], dtype=k.transform, device=device)  # (centre of mass, orientation)
         periodic = is_periodic(model)
-        self.images = Images(model, support, n) if periodic else None  # of the particles
+        self.images = Images(model, support, max(n, 1)) if periodic else None  # of the particles
         self._point_images = Images(model, support, max(nb, 1)) if periodic else None
         self.starts, self.image_starts, self._boundary_starts, self._boundary_image_starts = (
             zeros(1, dtype=int, device=device) for _ in range(4)
         )
-        self._reserve_rows(n + nb)
-        self._reserve_list(CAPACITY)
+        self.capacity, self.room, self.rows = CAPACITY, -1, 0
+        self.fit()
+
+    def fit(self) -> None:
+        """Follows the number of particles; room for more of them grows by doubling."""
+        self.nparticle = self.nfluid = n = self.state.count["nparticle"]
+        if n > self.room:
+            self._reserve_particles(n if self.room < 0 else 2 * n)
+        if n + self.nboundary > self.rows:
+            self._reserve_rows(self.room + self.nboundary)
+        self.groups = -(-n // GROUP)
+        self.count = self._counts[:n]
+        self._sorted.resize({"nparticle": n})
+
+    def _reserve_particles(self, room: int) -> None:
+        self.room, device = room, self.device
+        both = max(room, self.nboundary, 1)
+        self._counts = zeros(room, dtype=int, device=device)
+        self._sorted.reserve({"nparticle": room})
+        self._positions = empty(room, dtype=k.vec3, device=device)
+        self._bounds = Bounds(room, device)
+        self._cells = empty(both, dtype=k.uint32, device=device)
+        self._order = empty(both, dtype=int, device=device)
+        self._sort = RadixSort(both, device, k.uint32)
+        self._reserve_list(self.capacity)
 
     def _reserve_rows(self, rows: int) -> None:
         self.rows = rows  # of `place` and of every array that has a row for each place
@@ -268,8 +294,7 @@ class Neighbours:
 
     def _reserve_list(self, capacity: int) -> None:
         self.capacity = capacity
-        self.groups = -(-self.nparticle // GROUP)
-        self.list = zeros((self.groups, capacity, GROUP), dtype=int, device=self.device)
+        self.list = zeros((-(-self.room // GROUP), capacity, GROUP), dtype=int, device=self.device)
 
     def update(self) -> None:
         """Sorts the particles of the state and lists their neighbours. Positions must be finite."""
@@ -283,6 +308,15 @@ class Neighbours:
         if most > self.capacity:
             self._reserve_list(most + 4)
             self._list(grid)
+
+    def remove(self, gone: Any, number: int) -> None:
+        """Takes the particles out of the state for which `gone` (n,) is 1; the others keep their order."""
+        n, s = self.nparticle, self.state
+        self._launch(order_by_flag, n, gone, self._cells, self._order)
+        self._sort.run(self._cells, self._order, n, 1)
+        self._launch(move_particles, n, s, self._order, self._sorted)
+        self._launch(store_particles, n, self._sorted, s, self.volume, self.place)
+        s.resize({"nparticle": n - number})
 
     def refresh(self, rows: Any) -> None:
         """Gives the images of an array with rows like `place` what their sources hold."""

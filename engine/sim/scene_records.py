@@ -124,6 +124,18 @@ class SceneFluid:
     given: int = 0  # positions from here on fill boxes: where solids are, there are none
 
 
+@dataclass
+class SceneEmitter:
+    """A round nozzle; SI units, world frame."""
+
+    fluid: int  # index into the scene's fluids
+    center: Floats  # (3,) m
+    velocity: Floats  # (3,) m/s
+    radius: float  # m
+    start: float = 0.0  # s
+    stop: float = np.inf
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something that the scene uses and that is not simulated as written."""
@@ -175,6 +187,8 @@ class SceneRecords:
     filters: set[tuple[int, int]] = field(default_factory=set)
     report: SceneReport = field(default_factory=SceneReport)
     fluids: list[SceneFluid] = field(default_factory=list)
+    emitters: list[SceneEmitter] = field(default_factory=list)
+    outflows: list[tuple[Floats, Floats]] = field(default_factory=list)  # lower, upper corner, m
     domain: tuple[Floats, Floats] | None = None  # around the fluids: lower, upper corner, m
     domain_options: dict[str, Any] = field(default_factory=dict)  # further arguments of set_domain
     fluid_options: dict[str, Any] = field(default_factory=dict)  # of the fluid solver's Settings
@@ -224,6 +238,10 @@ def _add_fluids(builder: ModelBuilder, records: SceneRecords) -> None:
         )  # fmt: skip
         for part, fill in ((slice(fluid.given), False), (slice(fluid.given, None), True)):
             builder.add_particles(fluid.positions[part], fluid.velocities[part], i, fill=fill)
+    for e in records.emitters:
+        builder.add_emitter(e.fluid, e.center, e.velocity, e.radius, start=e.start, stop=e.stop)
+    for lower, upper in records.outflows:
+        builder.add_outflow(lower, upper)
 
 
 def _add_shape(builder: ModelBuilder, shape: SceneShape) -> None:

@@ -79,7 +79,7 @@ class Simulation:
         self._view: ContactView | None = None
         self._fluid: Any = None
         self._fluid_options = dict(fluid_options or {})
-        if model.count["nparticle"]:
+        if model.count["nparticle"] or model.count["nemitter"]:
             from engine.sim.fluid_settings import Settings
 
             try:
@@ -104,7 +104,7 @@ class Simulation:
         self._view = None
         with clock("step"):
             if self._fluid is not None:
-                self._fluid.begin(self.frame)
+                self._fluid.begin(self.frame, self.time)
             collision.fit(self.state, self.contact_table, self.dt)
             self._opening.run(clock, collision.version)
             self._refuse(solver.first_bad())
@@ -264,6 +264,7 @@ class Simulation:
         """
         fresh_state, fresh_control = self.model.state(), self.model.control()
         self._view = None
+        self.state.resize(fresh_state.count)  # what emitters added, or what was removed
         chosen = np.ones(self.model.nworld, bool) if mask is None else np.asarray(mask, bool).reshape(self.model.nworld)
         if mask is None:
             self.frame = 0

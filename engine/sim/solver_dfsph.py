@@ -223,10 +223,11 @@ class Dfsph(FluidSolver):
 
     def __init__(self, model: Model, state: State, rows: BodyRows, settings: Settings | None = None):
         super().__init__(model, state, rows, settings)
-        n, device = self.nparticle, self.device
-        self._factor, self._source = (zeros(n, dtype=float, device=device) for _ in range(2))
         self._least = -math.inf if self.settings.filled else 0.0  # pressure
-        self._error = zeros((1, n), dtype=float, device=device)
+
+    def _reserve(self, room: int) -> None:
+        super()._reserve(room)
+        self._factor, self._source = (zeros(room, dtype=float, device=self.device) for _ in range(2))
 
     def _step(self, clock: StageClock, left: float, ahead: float) -> float:
         with clock("neighbours"):
@@ -283,7 +284,7 @@ class Dfsph(FluidSolver):
     def _balance(self) -> None:
         """A fluid that fills its domain cannot change its mean density: the source has no mean."""
         if self.settings.filled:
-            sum_rows(self._source.reshape((1, self.nparticle)), self._sum, self.nparticle)
+            sum_rows(self._source.reshape((1, -1)), self._sum, self.nparticle)
             self._sweep(subtract, self._source, float(self._sum.numpy()[0]) / self.nparticle)
 
     def _iterate(self, time: float, strength: float, fewest: int, limit: float, least: int) -> tuple[int, float]:
@@ -295,7 +296,7 @@ class Dfsph(FluidSolver):
                 correct_pressure, self.model, self.state, self.near.place, self._acceleration, *self._list(),
                 self.support, self._source, self._factor, time, strength, fewest,
                 self._least, self._push,
-                self._error.reshape(self.nparticle),
+                self._errors,
             )  # fmt: skip
             sum_rows(self._error, self._sum, self.nparticle)
             error = float(self._sum.numpy()[0]) / self.nparticle

@@ -16,14 +16,12 @@ from __future__ import annotations
 import math
 
 from engine.compiler import lang as k
-from engine.context import launch, zeros
+from engine.context import launch
 from engine.kernels.reduce import sum_rows
 from engine.sim.cubic_spline import slope, weight
-from engine.sim.fluid_settings import Settings
 from engine.sim.fluid_solver import FluidSolver
 from engine.sim.particle_cells import GROUP, Place
 from engine.sim.particle_neighbours import Motion
-from engine.sim.solver_soft_step_bodies import BodyRows
 from engine.sim.stats import StageClock
 from engine.state.model import Model
 from engine.state.tables import State
@@ -106,16 +104,14 @@ def follow_places(
 class Pbf(FluidSolver):
     """See FluidSolver."""
 
-    def __init__(self, model: Model, state: State, rows: BodyRows, settings: Settings | None = None):
-        super().__init__(model, state, rows, settings)
-        self._error = zeros((1, self.nparticle), dtype=float, device=self.device)
-
     def _step(self, clock: StageClock, left: float, ahead: float) -> float:
         with clock("neighbours"):
             self._sweep_velocities()
             h = self._step_length(left)
             self._sweep(drift, self.state, h)
             self._move(0.0)  # across periodic faces
+            if not self.nparticle:
+                return h
             self._find_neighbours(ahead + h)
         with clock("pressure"):
             self._correct(h)
@@ -128,11 +124,10 @@ class Pbf(FluidSolver):
     def _correct(self, h: float) -> None:
         near, limit = self.near, self.settings.density_error
         least, most = self.settings.least_iterations, self.settings.most_iterations
-        excess = self._error.reshape(self.nparticle)
         count, error = 0, math.inf
         while count < most and (count < least or error > limit):
             self._sweep_lists(find_pressure, self.model, self.state, near.place, *self._list(), self.support,
-                              near.nfluid, OMEGA / (h * h), self._push, excess)  # fmt: skip
+                              near.nfluid, OMEGA / (h * h), self._push, self._errors)  # fmt: skip
             self._press()
             self._accelerate(h)
             launch(displace, near.nplace, inputs=[self._acceleration, h * h, near.place], device=self.device)

@@ -14,7 +14,6 @@ import math
 import numpy as np
 
 from engine.compiler import lang as k
-from engine.context import zeros
 from engine.kernels.reduce import sum_rows
 from engine.sim.cubic_spline import weight
 from engine.sim.fluid_settings import Settings
@@ -74,12 +73,12 @@ class Wcsph(FluidSolver):
         super().__init__(model, state, rows, settings)
         self.sound_speed = self.settings.sound_speed or self._foreseen() / MACH
         self._limits.append(SOUND * self.diameter / self.sound_speed)
-        self._error = zeros((1, self.nparticle), dtype=float, device=self.device)
 
     def _foreseen(self) -> float:
         """The fastest that a particle can fall in the domain, or moves at the start; of still fluid in space 1 m/s."""
         m = self.model
-        q, v = m.particle_q.numpy().astype(float), m.particle_qd.numpy().astype(float)
+        q, v = (np.vstack([a.numpy(), b.numpy()]).astype(float)
+                for a, b in ((m.particle_q, m.emitter_point), (m.particle_qd, m.emitter_velocity)))  # fmt: skip
         lower, upper = (x.numpy()[0].astype(float) for x in (m.domain_lower, m.domain_upper))
         lower = np.where(lower > -0.5 * UNLIMITED, lower, q.min(axis=0))
         upper = np.where(upper < 0.5 * UNLIMITED, upper, q.max(axis=0))
@@ -91,7 +90,7 @@ class Wcsph(FluidSolver):
             self._find_neighbours(ahead)
         with clock("density"):
             self._sweep_lists(sum_density, self.state, self.near.place, *self._list(), self.support,
-                              self._error.reshape(self.nparticle))  # fmt: skip
+                              self._errors)  # fmt: skip
         h = self._step_length(left)
         with clock("forces"):
             self._add_forces(h, ahead)
@@ -100,7 +99,7 @@ class Wcsph(FluidSolver):
             self._press()
             self._accelerate(h)
         with clock("move"):
-            self._move(h)
             sum_rows(self._error, self._sum, self.nparticle)
             self.stats.density_error = float(self._sum.numpy()[0]) / self.nparticle
+            self._move(h)
         return h

@@ -30,6 +30,8 @@ class FluidStats:
     viscosity_iterations: int = 0  # of the implicit solves
     viscosity_error: float = 0.0  # residual of the last one, relative to the momentum
     unsolved: int = 0  # solves that reached the limit of iterations before the error was small enough
+    emitted: int = 0  # particles that emitters added
+    removed: int = 0  # particles that left an open domain, or entered an outflow
     clamped: int = 0  # particles that the domain's walls had to stop
     short_steps: int = 0  # steps for which the CFL condition asked for less than the shortest step
 

@@ -207,6 +207,26 @@ _MODEL_PARTICLE = [
         ("domain_lower", "vec3", "m", "world", -UNLIMITED, "walls that particles never pass, or periodic faces"),
         ("domain_upper", "vec3", "m", "world", UNLIMITED, "the opposite corner"),
         ("domain_period", "vec3", "m", "world", 0.0, "length after which an axis repeats itself; 0 = never"),
+        ("domain_open", "int32", "", "", 0, "1: no walls, particles that leave are removed"),
+    ),
+    *_rows(
+        "Model", "noutflow", "builder",
+        ("outflow_lower", "vec3", "m", "world", 0.0, "lower corner of a box in which particles are removed"),
+        ("outflow_upper", "vec3", "m", "world", 0.0, "upper corner"),
+    ),
+    *_rows(
+        "Model", "nemitter", "builder",
+        ("emitter_fluid", "int32", "", "", 0, "index into fluid_*"),
+        ("emitter_velocity", "vec3", "m/s", "world", 0.0, "of the particles that it emits"),
+        ("emitter_start", "float32", "s", "", 0.0, "time of the first layer"),
+        ("emitter_stop", "float32", "s", "", UNLIMITED, "time after which it emits no more"),
+        ("emitter_most", "int32", "", "", 0x7FFFFFFF, "particles that it emits at most"),
+        ("emitter_point_start", "int32", "", "", 0, "first element in emitter_point"),
+        ("emitter_point_count", "int32", "", "", 0, "particles of a layer"),
+    ),
+    *_rows(
+        "Model", "nemitterpoint", "builder",
+        ("emitter_point", "vec3", "m", "world", 0.0, "where the particles of a layer start"),
     ),
     *_rows(
         "Model", "nparticle", "builder",
@@ -272,10 +292,15 @@ _STATE_PARTICLE = _rows(
     ("particle_q", "vec3", "m", "world", "model", "position"),
     ("particle_qd", "vec3", "m/s", "world", "model", "velocity"),
     ("particle_fluid", "int32", "", "", "model", "index into fluid_*"),
-    ("particle_id", "int32", "", "", "index", "number of the particle in Model.particle_*"),
+    ("particle_id", "int32", "", "", "index", "number in Model.particle_*, then in the order of emission"),
     ("particle_pressure", "float32", "m²/s²", "", 0.0, "pressure / density at rest, that keeps the density"),
     ("particle_pressure_rate", "float32", "m²/s", "", 0.0, "the same that keeps divergence away, times seconds"),
     ("particle_density", "float32", "1", "", 1.0, "density / density at rest, before the last motion"),
+)  # fmt: skip
+
+_STATE_EMITTER = _rows(
+    "State", "nemitter", "solve fluid",
+    ("emitter_emitted", "int32", "", "", 0, "particles that it has emitted"),
 )  # fmt: skip
 
 # -- Control: what a user or a policy writes between steps ------------------------------------------------------------
@@ -323,7 +348,7 @@ _CONTACTS = [
 
 FIELDS: tuple[Field, ...] = (
     *_MODEL_WORLD, *_MODEL_BODY, *_MODEL_SHAPE, *_MODEL_HULL, *_MODEL_JOINT, *_MODEL_FILTER, *_MODEL_PARTICLE,
-    *_STATE_BODY, *_STATE_JOINT, *_STATE_JOINT_IMPULSE, *_STATE_PARTICLE, *_CONTROL, *_CONTACTS,
+    *_STATE_BODY, *_STATE_JOINT, *_STATE_JOINT_IMPULSE, *_STATE_PARTICLE, *_STATE_EMITTER, *_CONTROL, *_CONTACTS,
 )  # fmt: skip
 
 TABLES = ("Model", "State", "Control", "Contacts")

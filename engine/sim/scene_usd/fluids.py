@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.geom.pose import Floats
-from engine.sim.scene_records import SceneFluid
+from engine.sim.scene_records import SceneEmitter, SceneFluid
 from engine.sim.scene_usd.reading import Reading
 
 NAMESPACE = "weft:fluid:"
@@ -25,6 +25,10 @@ def read_domain(reading: Reading, scenes: list[Any]) -> None:
     method = scenes[0].GetAttribute("weft:fluid:method")
     if method and method.HasAuthoredValue():
         reading.records.fluid_options["method"] = str(method.Get(reading.time))
+    corners = _rows(reading, scenes[0].GetAttribute("weft:domain:outflows")) * reading.units.length
+    if len(corners) % 2:
+        raise reading.error(scenes[0], "weft:domain:outflows takes pairs of corners, lower then upper")
+    reading.records.outflows += [(low, high) for low, high in corners.reshape(-1, 2, 3)]
     lower, upper = (scenes[0].GetAttribute(f"weft:domain:{side}") for side in ("lower", "upper"))
     if lower and upper:
         low, high = (np.asarray(reading.value(side, 3)) * reading.units.length for side in (lower, upper))
@@ -78,6 +82,31 @@ def read_fluid(reading: Reading, prim: Any) -> None:
             given=len(given),
         )
     )
+    _read_emitters(reading, prim, frame, len(reading.records.fluids) - 1)
+
+
+def _read_emitters(reading: Reading, prim: Any, frame: Any, fluid: int) -> None:
+    """weft:fluid:emitter* of a fluid: arrays with one element for each nozzle, in the prim's space."""
+    centers, velocities = (
+        _rows(reading, prim.GetAttribute(f"{NAMESPACE}emitter{name}")) for name in ("Centers", "Velocities")
+    )
+    radii, times = (_flat(reading, prim, name) for name in ("emitterRadii", "emitterTimes"))
+    count = len(centers)
+    if not count == len(velocities) == len(radii) or len(times) not in (0, 2 * count):
+        found = f"{count} centers, {len(velocities)} velocities, {len(radii)} radii, {len(times) // 2} times"
+        raise reading.error(prim, f"weft:fluid:emitterCenters and its fellows do not fit: {found}")
+    size = float(np.cbrt(abs(np.linalg.det(frame.matrix))))  # metres per unit of the prim
+    for e in range(count):
+        start, stop = times[2 * e : 2 * e + 2] if len(times) else (0.0, np.inf)
+        center, velocity = frame.point(centers[e : e + 1])[0], frame.matrix @ velocities[e]
+        reading.records.emitters.append(SceneEmitter(fluid, center, velocity, size * float(radii[e]), start, stop))
+
+
+def _flat(reading: Reading, prim: Any, name: str) -> Floats:
+    """The numbers of an array attribute; none where there is no such attribute."""
+    attribute = prim.GetAttribute(NAMESPACE + name)
+    value = attribute.Get(reading.time) if attribute else None
+    return np.zeros(0) if value is None else np.array(value, float).ravel()
 
 
 def fluid_prims(stage: Any) -> list[Any]:
