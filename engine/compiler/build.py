@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from engine.compiler import types
-from engine.compiler.emit_ptx import HEADER_BYTES, PARAMETER_BYTES, GpuOptions, Sharing, entry_name
+from engine.compiler.emit_ptx import HEADER_BYTES, PARAMETER_BYTES, Sharing, entry_name
 from engine.compiler.emit_thread import ABI, abi
 from engine.compiler.kernel import Kernel
 from engine.compiler.modules import MODULES, Module
@@ -130,7 +130,7 @@ def _built(name: str, kernel: Kernel, target: Any, dense: bool, given: dict[str,
     """One kernel for one target: the row of the manifest, and the code."""
     kinds = tuple(t for _, t in kernel.params)
     gapless = tuple(i for i, t in enumerate(kinds) if dense and isinstance(t, types.Array))
-    options = Options.from_config(gapless, kernel.shape, GpuOptions.of_kernel({**kernel.options, **given}))
+    options = Options.from_config(gapless, kernel.shape, {**kernel.options, **given})
     stages = Stages(lambda: kernel.lower(kinds), kernel.name, target, options)
     image = target.emit(stages.llvm(target), options.opt_level)
     slots = _slots(abi(stages.mir), [n for n, _ in kernel.params])

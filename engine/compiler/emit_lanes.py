@@ -194,7 +194,7 @@ class Lanes(Thread):
             stride = self.parameter_names[p]
             truth = self.value(f"and i1 {truth}, {self.value(f'icmp eq i64 {stride}, {expected}')}")
         if ndim > 1:
-            wide = self.value(f"icmp sge i64 {self.extent}, {2 * self.width}")
+            wide = self.value(f"icmp sge i64 {self.extent}, {self.width}")
             truth = self.value(f"and i1 {truth}, {wide}")
         self.branch(truth, "rows", "threads")
         return self.lines

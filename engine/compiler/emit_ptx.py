@@ -10,7 +10,7 @@ thread shape; this file says what differs: where parameters, pointers, text and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ class GpuOptions:
     observe: bool = False  # say in comments which register a name of Python is put into, for a debugger
 
     @classmethod
-    def of_kernel(cls, options: dict[str, Any]) -> GpuOptions:
+    def of_kernel(cls, options: Mapping[str, Any]) -> GpuOptions:
         """From the options given to `@kernel`. Raises ValueError for what no GPU has."""
         bounds = options.get("launch_bounds")
         pair = tuple(bounds) if isinstance(bounds, tuple | list) else (bounds, None)

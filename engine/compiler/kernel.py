@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine.compiler import types
 from engine.compiler.diagnostics import compile_error
-from engine.compiler.emit_ptx import GpuOptions
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
@@ -168,7 +167,7 @@ class Kernel:
         with self._lock:
             found = self.instances.pop(key, None)
             if found is None:
-                options = Options.from_config(dense, shape or self.shape, GpuOptions.of_kernel(self.options))
+                options = Options.from_config(dense, shape or self.shape, self.options)
                 found = self._recalled(arg_types, target, options) or self._made(arg_types, target, options)
                 found = watched(found, target)
             self.instances[key] = found  # at the end: `stages` are those of the last one
@@ -201,7 +200,7 @@ class Kernel:
 
         key = config.cache_key()
         if key not in self._stages:
-            options = Options.from_config((), self.shape, GpuOptions.of_kernel(self.options))
+            options = Options.from_config((), self.shape, self.options)
             kinds = tuple(t for _, t in self.params)
             self._stages[key] = Stages(functools.cache(lambda: self.lower(kinds)), self.name, host_target(), options)
         return self._stages[key]
@@ -241,7 +240,7 @@ def _module_name(fn: Callable[..., Any], module: Any) -> str:
 # what `@kernel` takes, most of it Warp's; what the GPU's code depends on is in `emit_ptx.GpuOptions`
 OPTIONS = ("enable_backward", "fast_math", "mode", "max_unroll", "block_dim", "launch_bounds", "grid_stride", "fuse_fp",
            "lineinfo", "optimization_level", "deterministic", "entry_point_abi", "cuda_output",
-           "max_registers")  # fmt: skip
+           "max_registers", "lanes")  # fmt: skip
 
 
 @typing.overload
@@ -258,8 +257,9 @@ def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: s
     "lanes" (a vector of threads at a time), "thread" (one after the other), "auto" (what the cost model expects to be
     faster) or "timed" (what turns out to be faster in the first launches); results do not depend on it. module: a name
     under which it is loaded and listed. Of Warp's options, which all are accepted (`OPTIONS`), launch_bounds=threads or
-    (threads, blocks of an SM), grid_stride and lineinfo count on a GPU, and so does max_registers. Raises TypeError for
-    an option that does not exist. front_end: what reads the source, by its name in `engine.plugin.front_ends`.
+    (threads, blocks of an SM), grid_stride and lineinfo count on a GPU, and so does max_registers. lanes: the most
+    threads of a vector, for grids with a short last axis. Raises TypeError for an option that does not exist.
+    front_end: what reads the source, by its name in `engine.plugin.front_ends`.
     """
     if shape not in SHAPES:
         raise ValueError(f"shape must be one of {', '.join(map(repr, SHAPES))}, got {shape!r}")

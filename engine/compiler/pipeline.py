@@ -59,16 +59,18 @@ class Options:
     shape: str = "auto"  # "lanes", "thread", or the cost model's choice
     checked: bool = False
     verify_fp: bool = False
-    lanes: int = 0  # threads per vector; 0: as many as the target has lanes of 32 bits
+    lanes: int = 0  # threads per vector; 0: as many as the target has lanes of 32 bits,
+    most_lanes: int = 0  # but no more than this, if it is not 0
     gpu: GpuOptions = GpuOptions()
 
     @classmethod
-    def from_config(cls, dense: tuple[int, ...] = (), shape: str = "auto", gpu: GpuOptions | None = None) -> Options:
-        """What `config` says, for a kernel that asks for `shape` and `gpu`."""
+    def from_config(cls, dense: tuple[int, ...] = (), shape: str = "auto",
+                    asked: Mapping[str, Any] | None = None) -> Options:  # fmt: skip
+        """What `config` says, for a kernel that asks for `shape` and has the options `asked`."""
         wanted = wanted_shape(shape)
         shape = "auto" if wanted == "timed" else wanted
         return cls(config.fma, config.opt_level, dense, shape, config.checked, config.verify_fp, config.lanes,
-                   gpu or GpuOptions())  # fmt: skip
+                   (asked or {}).get("lanes", 0), GpuOptions.of_kernel(asked or {}))  # fmt: skip
 
 
 def wanted_shape(shape: str) -> str:
@@ -254,7 +256,8 @@ class Stages(Mapping[str, Any]):
     @functools.cached_property
     def decision(self) -> Decision:
         """The shape of the host's code, and why."""
-        return choose(self.plain, self._options.shape, self._options.lanes or host_target().lanes)
+        o, host = self._options, host_target().lanes
+        return choose(self.plain, o.shape, o.lanes or min(host, o.most_lanes or host))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.LEVELS)

@@ -252,6 +252,27 @@ def test_the_user_and_the_cost_model_choose():
         k.kernel(shape="warp")
 
 
+@k.kernel(shape="lanes", lanes=4)
+def of_fours(x: k.array(dtype=float, ndim=2), out: k.array(dtype=float, ndim=2)):
+    i, j = k.tid()
+    out[i, j] = x[i, j] * x[i, 0] + x[0, j]
+
+
+@pytest.mark.parametrize("row", [1, 3, 4, 5, 8, 11])
+def test_most_lanes_and_short_rows(row):
+    x = np.random.default_rng(row).normal(size=(9, row)).astype(np.float32)
+    found = []
+    for lanes in (0, 4, 8):
+        out = engine.full((9, row), np.nan, dtype=float, device="cpu")
+        with config.scope(lanes=lanes):
+            engine.launch(of_fours, (9, row), [engine.array(x, dtype=float, device="cpu"), out], device="cpu")
+            assert of_fours.stages.decision.width == (lanes or 4)
+        found.append(out.numpy().tobytes())
+    assert len(set(found)) == 1
+    expected = x * x[:, :1] + x[0]
+    np.testing.assert_allclose(np.frombuffer(found[0], np.float32), expected.ravel(), rtol=1e-5, atol=1e-6)
+
+
 @given(seed=st.integers(0, 2**32 - 1), reach=st.integers(0, 40), spread=st.sampled_from([0, 3, 30, 200]))
 @settings(max_examples=25, deadline=None)
 def test_ranges_of_all_kinds(seed, reach, spread):
