@@ -25,7 +25,7 @@ from engine.compiler import lang as k
 from engine.context import array, launch, zeros
 from engine.kernels.reduce import Bounds
 from engine.sim.cubic_spline import slope
-from engine.sim.particle_cells import GROUP, Place, add_near
+from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, join
 from engine.sim.particle_neighbours import Motion, Neighbours, drag_strength
 from engine.sim.solver_soft_step_bodies import (
     BodyFrame,
@@ -109,7 +109,7 @@ def move_points(
     size[i] = k.vec3(k.dot(v, v))
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="thread")
 def list_particles(
     place: k.array(dtype=Place, layout="rows"),
     starts: k.array(dtype=int),
@@ -118,34 +118,32 @@ def list_particles(
     lower: k.vec3,
     per_metre: float,
     dims: k.vec3i,
-    support: float,
+    reach: float,
     npoint: int,
     nparticle: int,
     periodic: int,
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     capacity: int,
 ):
-    """Particles, and their images, near each point of a body. `count` also counts those without room."""
-    group, lane = k.tid()
-    i = group * GROUP + lane
-    if i >= npoint:
-        return
-    x = placed[i]
-    found = add_near(place, 0, starts, x, lower, per_metre, dims, support, -1, neighbour, group, lane, 0, capacity)
+    """Particles, and their images, near each group of points of bodies. `count` also counts those without room."""
+    group = k.tid()
+    cluster = Cluster()
+    for n in range(GROUP):
+        cluster = join(cluster, n, placed[min(group * GROUP + n, npoint - 1)], lower, per_metre)
+    found = add_near(cluster, place, 0, starts, dims, reach, neighbour, group, 0, capacity)
     if periodic == 1:
-        found = add_near(place, nparticle, image_starts, x, lower, per_metre, dims, support, -1, neighbour, group,
-                         lane, found, capacity)  # fmt: skip
-    count[i] = found
+        found = add_near(cluster, place, nparticle, image_starts, dims, reach, neighbour, group, found, capacity)
+    count[group] = found
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def press_points(
     m: Model,
     place: k.array(dtype=Place, layout="rows"),
     push: k.array(dtype=float),
     placed: k.array(dtype=k.vec3),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     npoint: int,
@@ -158,15 +156,15 @@ def press_points(
         return
     x = placed[i]
     sum = k.vec3(0.0)
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         there = place[j]
         gap = there.x - x
         sum += gap * (there.volume * push[j] * slope(k.dot(gap, gap), support))
     force[i] = sum * m.boundary_volume[i]
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def drag_points(
     m: Model,
     s: State,
@@ -174,7 +172,7 @@ def drag_points(
     velocity: k.array(dtype=Motion, layout="rows"),
     placed: k.array(dtype=k.vec3),
     slot: k.array(dtype=int),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     npoint: int,
@@ -191,8 +189,8 @@ def drag_points(
     x = placed[i]
     v = velocity[points + slot[i]].v
     sum = k.vec3(0.0)
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         there = place[j]
         gap = there.x - x
         fluid = s.particle_fluid[j if j < nparticle else source[j - nparticle]]
@@ -261,7 +259,7 @@ class FluidBodies:
         self._groups = -(-n // GROUP)
         starts = np.searchsorted(owner[:n], np.arange(nbody + 1)).astype(np.int32)
         self._start = array(starts, dtype=k.int32, device=device)
-        self._count = zeros(n, dtype=int, device=device)
+        self._count = zeros(self._groups, dtype=int, device=device)
         self._force = zeros(n, dtype=k.vec3, device=device)
         self._size = zeros(n, dtype=k.vec3, device=device)
         self._answer = zeros(nbody, dtype=BodyVelocity, device=device, layout="rows")
@@ -271,7 +269,7 @@ class FluidBodies:
 
     def _reserve(self, capacity: int) -> None:
         self._capacity = capacity
-        self._list = zeros((self._groups, capacity, GROUP), dtype=int, device=self._device)
+        self._list = zeros((self._groups, capacity), dtype=int, device=self._device)
 
     def _launch(self, kernel: Any, dim: Any, *inputs: Any) -> None:
         launch(kernel, dim, inputs=list(inputs), device=self._device)
@@ -287,8 +285,8 @@ class FluidBodies:
         near = self.near
         while True:
             self._launch(
-                list_particles, (self._groups, GROUP), near.place, near.starts, near.image_starts, near.placed,
-                *near.grid, near.support, self.npoint, near.nparticle, int(near.images is not None), self._list,
+                list_particles, self._groups, near.place, near.starts, near.image_starts, near.placed,
+                *near.grid, near.reach, self.npoint, near.nparticle, int(near.images is not None), self._list,
                 self._count, self._capacity,
             )  # fmt: skip
             most = near.largest(self._count)

@@ -46,13 +46,13 @@ def begin_velocities(m: Model, s: State, velocity: k.array(dtype=Motion, layout=
     size[i] = k.vec3(k.dot(v, v))
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def press(
     m: Model,
     s: State,
     place: k.array(dtype=Place, layout="rows"),
     push: k.array(dtype=float),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     acceleration: k.array(dtype=Motion, layout="rows"),
@@ -60,13 +60,13 @@ def press(
     """Acceleration by pressure."""
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     here = place[i]
     own = push[i]
     sum = k.vec3(0.0)
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         there = place[j]
         gap = here.x - there.x
         sum += gap * (there.volume * (own + push[j]) * slope(k.dot(gap, gap), support))
@@ -80,13 +80,13 @@ def accelerate(s: State, acceleration: k.array(dtype=Motion, layout="rows"), h: 
     s.particle_qd[i] += h * acceleration[i].v
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def add_forces(
     m: Model,
     s: State,
     place: k.array(dtype=Place, layout="rows"),
     velocity: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     nfluid: int,
@@ -98,7 +98,7 @@ def add_forces(
     """
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     here = place[i]
     v = velocity[i].v
@@ -107,8 +107,8 @@ def add_forces(
     wall = m.fluid_wall_viscosity[fluid] * m.fluid_density[fluid]
     sum = k.vec3(0.0)
     if inner > 0.0 or wall > 0.0:
-        for n in range(count[i]):
-            j = neighbour[group, n, lane]
+        for n in range(count[group]):
+            j = neighbour[group, n]
             there = place[j]
             gap = here.x - there.x
             moving = velocity[j]
@@ -149,9 +149,9 @@ def flows_out(m: Model, x: k.vec3) -> bool:
     return out
 
 
-@k.requires(lambda tid, m, s, clamped, bad: tid < s.particle_q.shape[0] and 1 <= m.domain_lower.shape[0]
+@k.requires(lambda tid, m, s, clamped, bad, gone: tid < s.particle_q.shape[0] and 1 <= m.domain_lower.shape[0]
     and 1 <= m.domain_upper.shape[0] and 1 <= m.domain_period.shape[0]
-    and tid < clamped.shape[0] and tid < bad.shape[0])  # fmt: skip
+    and tid < clamped.shape[0] and tid < bad.shape[0] and tid < gone.shape[0])  # fmt: skip
 @k.kernel
 def move(
     m: Model, s: State, h: float, clamped: k.array(dtype=int), bad: k.array(dtype=int), gone: k.array(dtype=int)
@@ -194,6 +194,8 @@ class FluidSolver:
     each followed by a substep of the bodies.
     """
 
+    REACH = 1.0  # of the lists of neighbours, in supports: more where places move before the lists are made anew
+
     def __init__(self, model: Model, state: State, rows: BodyRows, settings: Settings | None = None):
         self.model, self.state = model, state
         self.settings = settings or Settings()
@@ -201,7 +203,7 @@ class FluidSolver:
         radius = float(model.particle_radius.numpy()[0])
         self.diameter, self.support = 2.0 * radius, 4.0 * radius
         self.device = device
-        self.near = Neighbours(model, state, self.support, self.diameter**3)
+        self.near = Neighbours(model, state, self.support, self.diameter**3, self.support * self.REACH)
         bodies = FluidBodies(model, state, rows, self.near)
         self._bodies = bodies if bodies.npoint else None
         self._rows, self._nfluid, self._room = 0, n, -1

@@ -49,11 +49,11 @@ def fluid_of(s: State, source: k.array(dtype=int), nparticle: int, j: int) -> in
     return s.particle_fluid[j if j < nparticle else source[j - nparticle]]
 
 
-@k.kernel
+@k.kernel(shape="lanes", lanes=GROUP)
 def find_normals(
     s: State,
     place: k.array(dtype=Place, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     source: k.array(dtype=int),
     support: float,
@@ -68,20 +68,20 @@ def find_normals(
     here = place[i].x
     fluid = s.particle_fluid[i]
     sum = k.vec3(0.0)
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         if j < nfluid and fluid_of(s, source, nparticle, j) == fluid:
             gap = here - place[j].x
             sum += gap * (place[j].volume * slope(k.dot(gap, gap), support))
     surface[i] = Surface(sum * support, s.particle_density[i])
 
 
-@k.kernel
+@k.kernel(shape="lanes", lanes=GROUP)
 def pull(
     m: Model,
     s: State,
     place: k.array(dtype=Place, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     source: k.array(dtype=int),
     support: float,
@@ -101,11 +101,11 @@ def pull(
     fluid = s.particle_fluid[i]
     density = m.fluid_density[fluid]
     sum = k.vec3(0.0)
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
-        if j < nfluid and fluid_of(s, source, nparticle, j) == fluid:
-            gap = here.x - place[j].x
-            distance = k.length(gap)
+    for n in range(count[group]):
+        j = neighbour[group, n]
+        gap = here.x - place[j].x
+        distance = k.length(gap)
+        if distance < support and j < nfluid and fluid_of(s, source, nparticle, j) == fluid:
             mass = density * here.volume
             along = gap * (mass * cohesion(distance, support) / k.select_max(distance, 1.0e-6 * support))
             other = surface[j]

@@ -32,7 +32,7 @@ from engine.state.tables import State
 def viscous_force(
     place: k.array(dtype=Place, layout="rows"),
     field: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     number: int,
     support: float,
     nfluid: int,
@@ -46,7 +46,7 @@ def viscous_force(
     own = field[i]
     sum = k.vec3(0.0)
     for n in range(number):
-        j = neighbour[group, n, lane]
+        j = neighbour[group, n]
         there = place[j]
         gap = here.x - there.x
         moving = field[j]
@@ -55,13 +55,13 @@ def viscous_force(
     return sum
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def begin_solve(
     m: Model,
     s: State,
     place: k.array(dtype=Place, layout="rows"),
     velocity: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     nfluid: int,
@@ -74,7 +74,7 @@ def begin_solve(
     """The matrix's diagonal, the residual of `velocity`, and the first direction; products: r·z, r², (ρ v)²."""
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     fluid = s.particle_fluid[i]
     density = m.fluid_density[fluid]
@@ -83,8 +83,8 @@ def begin_solve(
     own = velocity[i]
     squares = k.vec3(0.0)
     sum = k.vec3(0.0)
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         there = place[j]
         gap = here - there.x
         moving = velocity[j]
@@ -104,13 +104,13 @@ def begin_solve(
     products[2, i] = density * density * k.dot(own.v, own.v)
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def apply_matrix(
     m: Model,
     s: State,
     place: k.array(dtype=Place, layout="rows"),
     direction: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     nfluid: int,
@@ -121,13 +121,13 @@ def apply_matrix(
     """image = A p; products: p·A p."""
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     fluid = s.particle_fluid[i]
     density = m.fluid_density[fluid]
     wall = m.fluid_wall_viscosity[fluid] * density
     p = direction[i].v
-    force = viscous_force(place, direction, neighbour, count[i], support, nfluid, wall, group, lane)
+    force = viscous_force(place, direction, neighbour, count[group], support, nfluid, wall, group, lane)
     value = p * density - force * h
     image[i] = value
     products[0, i] = k.dot(p, value)

@@ -26,25 +26,26 @@ class Whirl:  # 16 bytes
     speed: float  # its size
 
 
-@k.kernel
+@k.kernel(shape="lanes", lanes=GROUP)
 def find_whirls(
     place: k.array(dtype=Place, layout="rows"),
     velocity: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
+    nparticle: int,
     nfluid: int,
     whirl: k.array(dtype=Whirl, layout="rows"),
 ):
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= nparticle:
         return
     here = place[i].x
     own = velocity[i].v
     sum = k.vec3(0.0)
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         if j < nfluid:
             there = place[j]
             gap = here - there.x
@@ -52,26 +53,27 @@ def find_whirls(
     whirl[i] = Whirl(sum, k.length(sum))
 
 
-@k.kernel
+@k.kernel(shape="lanes", lanes=GROUP)
 def confine(
     s: State,
     place: k.array(dtype=Place, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
+    nparticle: int,
     nfluid: int,
     whirl: k.array(dtype=Whirl, layout="rows"),
     strength: float,
 ):
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= nparticle:
         return
     here = place[i].x
     own = whirl[i]
     rise = k.vec3(0.0)
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         if j < nfluid:
             there = place[j]
             gap = here - there.x
@@ -93,7 +95,7 @@ class Confinement:
         if self._rows < near.rows:
             self._rows = near.rows
             self._whirl = zeros(near.rows, dtype=Whirl, device=near.device, layout="rows")
-        swept = [near.list, near.count, near.support, near.nfluid, self._whirl]
+        swept = [near.list, near.count, near.support, near.nparticle, near.nfluid, self._whirl]
         self._sweep(find_whirls, near.place, near.velocity, *swept)
         near.refresh(self._whirl)
         self._sweep(confine, self._state, near.place, *swept, self._strength * 0.5 * near.support * h)

@@ -1,13 +1,23 @@
-"""Cells of a grid for the search of neighbours: the cell of a place, and what lies in the 27 cells around one."""
+"""Cells of a grid for the search of neighbours: the cell of a place, and what lies near any of a group of places.
+
+Cells are as long as the support radius, half as long along x, and numbered along a path that turns back at the end of
+each row and of each layer: places that follow each other in the order of the cells are then near each other, so that
+groups of them are compact, and cells that follow each other along x have one range of places.
+"""
 
 # mypy: disable-error-code="call-arg"
 # (structs have no constructor that mypy sees)
 
 from __future__ import annotations
 
-from engine.compiler import lang as k
+from typing import Any
 
-GROUP = 16  # particles whose neighbours lie interleaved
+from engine.compiler import lang as k
+from engine.compiler.values import vector
+
+GROUP = 8  # places that share a list of what is near any of them
+vec8: Any = vector(length=GROUP, dtype=k.float32)
+FAR = 1.0e6
 
 
 @k.struct
@@ -16,14 +26,33 @@ class Place:  # 16 bytes
     volume: float  # of the particle at rest, or that a point of a solid stands for, m³
 
 
+@k.struct
+class Cluster:
+    """The places of a group: in metres, and in cells from the corner of the grid (along x in half cells)."""
+
+    x: vec8
+    y: vec8
+    z: vec8
+    cx: vec8
+    cy: vec8
+    cz: vec8
+
+
+@k.func
+def row_of_cells(y: int, z: int, dims: k.vec3i) -> int:
+    """The number of a row along x; rows of odd numbers run backwards."""
+    return z * dims[1] + (dims[1] - 1 - y if z & 1 == 1 else y)
+
+
 @k.func
 def cell_of(x: k.vec3, lower: k.vec3, per_metre: float, dims: k.vec3i) -> int:
     """The cell of a place, clamped to the grid."""
     r = (x - lower) * per_metre
-    cx = k.clamp(int(r.x), 0, dims[0] - 1)
+    cx = k.clamp(int(2.0 * r.x), 0, dims[0] - 1)
     cy = k.clamp(int(r.y), 0, dims[1] - 1)
     cz = k.clamp(int(r.z), 0, dims[2] - 1)
-    return cx + dims[0] * (cy + dims[1] * cz)
+    row = row_of_cells(cy, cz, dims)
+    return row * dims[0] + (dims[0] - 1 - cx if row & 1 == 1 else cx)
 
 
 @k.func
@@ -31,47 +60,72 @@ def cell_or_none(x: k.vec3, lower: k.vec3, per_metre: float, dims: k.vec3i) -> i
     """The cell of a place; of one outside the grid, which no particle can reach, the number of cells."""
     r = (x - lower) * per_metre
     near = r.x >= 0.0 and r.y >= 0.0 and r.z >= 0.0
-    near = near and r.x < float(dims[0]) and r.y < float(dims[1]) and r.z < float(dims[2])
+    near = near and 2.0 * r.x < float(dims[0]) and r.y < float(dims[1]) and r.z < float(dims[2])
     return cell_of(x, lower, per_metre, dims) if near else dims[0] * dims[1] * dims[2]
 
 
 @k.func
+def join(cluster: Cluster, n: int, x: k.vec3, lower: k.vec3, per_metre: float) -> Cluster:
+    """The cluster with x as place n."""
+    r = (x - lower) * per_metre
+    cluster.x[n] = x.x
+    cluster.y[n] = x.y
+    cluster.z[n] = x.z
+    cluster.cx[n] = k.clamp(2.0 * r.x, -FAR, FAR)
+    cluster.cy[n] = k.clamp(r.y, -FAR, FAR)
+    cluster.cz[n] = k.clamp(r.z, -FAR, FAR)
+    return cluster
+
+
+@k.func
+def beside(at: vec8, cell: int) -> vec8:
+    """How far along an axis each place is from a cell, in cells, squared."""
+    gap = k.select_max(k.abs(at - vec8(float(cell) + 0.5)) - vec8(0.5), vec8(0.0))
+    return k.cw_mul(gap, gap)
+
+
+@k.func
 def add_near(
+    cluster: Cluster,
     place: k.array(dtype=Place, layout="rows"),
     first: int,
     starts: k.array(dtype=int),
-    x: k.vec3,
-    lower: k.vec3,
-    per_metre: float,
     dims: k.vec3i,
-    support: float,
-    but: int,
-    neighbour: k.array(dtype=int, ndim=3),
+    reach: float,
+    neighbour: k.array(dtype=int, ndim=2),
     group: int,
-    lane: int,
     found: int,
     capacity: int,
 ) -> int:
-    """Lists the places within the support of `x`, other than `but`, of those sorted by cell from `first` on.
+    """Lists the places within `reach` of any in the cluster, of those sorted by cell from `first` on.
 
-    Returns how many the list then has, with those that there was no room for.
+    `reach` is the length of a cell at most. Returns how many the list then has, with those that there was no room for.
+    Row by row, in the order of the cells: what is near one place comes in the same order whatever others are in its
+    group.
     """
-    r = (x - lower) * per_metre
-    # a place far outside the grid: clamped before it becomes integers
-    cx = int(k.clamp(r.x, -2.0, float(dims[0]) + 2.0) + 2.0) - 2
-    cy = int(k.clamp(r.y, -2.0, float(dims[1]) + 2.0) + 2.0) - 2
-    cz = int(k.clamp(r.z, -2.0, float(dims[2]) + 2.0) + 2.0) - 2
-    near = support * support
-    left = max(cx - 1, 0)
-    right = min(cx + 1, dims[0] - 1) + 1
-    if left < right:
-        for z in range(max(cz - 1, 0), min(cz + 2, dims[2])):
-            for y in range(max(cy - 1, 0), min(cy + 2, dims[1])):
-                row = dims[0] * (y + dims[1] * z)
-                for j in range(starts[row + left], starts[row + right]):
-                    gap = place[first + j].x - x
-                    if k.dot(gap, gap) < near and first + j != but:
-                        if found < capacity:
-                            neighbour[group, found, lane] = first + j
-                        found += 1
+    a_cell = vec8(1.0001)  # squared, and a little more for the rounding of places in cells
+    near = vec8(reach * reach)
+    for z in range(max(int(k.min(cluster.cz) - 1.0), 0), min(int(k.max(cluster.cz) + 1.0) + 1, dims[2])):
+        left_of_z = a_cell - beside(cluster.cz, z)
+        for y in range(max(int(k.min(cluster.cy) - 1.0), 0), min(int(k.max(cluster.cy) + 1.0) + 1, dims[1])):
+            left = left_of_z - beside(cluster.cy, y)
+            there = k.less(vec8(0.0), left)
+            half = k.sqrt(k.select_max(left, vec8(0.0))) * 2.0
+            low = k.max(k.min(k.where(there, cluster.cx - half, vec8(FAR))), 0.0)
+            high = k.min(k.max(k.where(there, cluster.cx + half, vec8(-FAR))), float(dims[0]) - 0.5)
+            if low <= high:
+                row = row_of_cells(y, z, dims)
+                begin = row * dims[0] + int(low)
+                end = row * dims[0] + int(high)
+                if row & 1 == 1:
+                    begin = (row + 1) * dims[0] - 1 - int(high)
+                    end = (row + 1) * dims[0] - 1 - int(low)
+                for j in range(starts[begin], starts[end + 1]):
+                    x = place[first + j].x
+                    gx = cluster.x - vec8(x.x)
+                    gy = cluster.y - vec8(x.y)
+                    gz = cluster.z - vec8(x.z)
+                    gap = k.fma(gx, gx, k.fma(gy, gy, k.cw_mul(gz, gz)))
+                    neighbour[group, min(found, capacity - 1)] = first + j
+                    found += 1 if k.bit_mask(k.less(gap, near)) != k.uint32(0) else 0
     return found

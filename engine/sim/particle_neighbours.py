@@ -8,9 +8,9 @@ Images of the particles beyond periodic faces and the points of solids (with the
 
     place: particles 0 … nparticle │ their images … nfluid │ points of solids and their images … nplace
 
-Particles are taken in groups of 16: neighbour k of particle 16 g + lane is `neighbour[g, k, lane]`, so that the threads
-of a group read side by side, and the next k comes next in memory. (`neighbour[k, i]` costs 2.3 times as much with
-91 000 particles: as many places in memory as neighbours, which no prefetcher follows.)
+Particles are taken in groups of 8 that follow each other in the order of the cells, with one list for each group: what
+is within the support of any of the 8. `neighbour[g, n]` is then one place for all of a vector of lanes, broadcast and
+not gathered; that more than half of the pairs are too far apart, and add 0, costs less (docs/decisions.md).
 """
 
 # mypy: disable-error-code="call-arg"
@@ -29,13 +29,13 @@ from engine.kernels.hash_grid import find_starts
 from engine.kernels.reduce import Bounds
 from engine.kernels.sort import RadixSort
 from engine.sim.cubic_spline import slope
-from engine.sim.particle_cells import GROUP, Place, add_near, cell_of, cell_or_none
+from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, cell_of, cell_or_none, join
 from engine.sim.particle_images import Images, is_periodic, refresh_numbers, refresh_rows, wrapped
 from engine.state.model import Model
 from engine.state.tables import State
 
 SOFT = 1.0e-4  # of the support squared; 0.01 (Monaghan) takes 3 % of the viscosity of a lattice
-CAPACITY = 44  # neighbours of a particle that there is room for at first; a lattice at rest has 32
+CAPACITY = 104  # neighbours of a group that there is room for at first; a lattice at rest has 70 to 95
 CELLS_PER_PARTICLE = 8  # at most, when the fluid is spread out: cells then grow
 
 
@@ -192,7 +192,7 @@ def store_boundary_images(
     source[i] = points + slot[origin[j]]
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="thread")
 def list_neighbours(
     place: k.array(dtype=Place, layout="rows"),
     starts: k.array(dtype=int),
@@ -202,31 +202,28 @@ def list_neighbours(
     lower: k.vec3,
     per_metre: float,
     dims: k.vec3i,
-    support: float,
+    reach: float,
     nparticle: int,
     points: int,
     point_images: int,
     periodic: int,
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     capacity: int,
 ):
-    """Particles first, then points of solids. `count` also counts those that there was no room for."""
-    group, lane = k.tid()
-    i = group * GROUP + lane
-    if i >= nparticle:
-        return
-    x = place[i].x
-    found = add_near(place, 0, starts, x, lower, per_metre, dims, support, i, neighbour, group, lane, 0, capacity)
+    """For each group: particles first, then points of solids. `count` also counts those that there was no room for."""
+    group = k.tid()
+    cluster = Cluster()
+    for n in range(GROUP):
+        cluster = join(cluster, n, place[min(group * GROUP + n, nparticle - 1)].x, lower, per_metre)
+    found = add_near(cluster, place, 0, starts, dims, reach, neighbour, group, 0, capacity)
     if periodic == 1:
-        found = add_near(place, nparticle, image_starts, x, lower, per_metre, dims, support, i, neighbour, group, lane,
-                         found, capacity)  # fmt: skip
-    found = add_near(place, points, boundary_starts, x, lower, per_metre, dims, support, i, neighbour, group, lane,
-                     found, capacity)  # fmt: skip
+        found = add_near(cluster, place, nparticle, image_starts, dims, reach, neighbour, group, found, capacity)
+    found = add_near(cluster, place, points, boundary_starts, dims, reach, neighbour, group, found, capacity)
     if periodic == 1:
-        found = add_near(place, point_images, boundary_image_starts, x, lower, per_metre, dims, support, i, neighbour,
-                         group, lane, found, capacity)  # fmt: skip
-    count[i] = found
+        found = add_near(cluster, place, point_images, boundary_image_starts, dims, reach, neighbour, group, found,
+                         capacity)  # fmt: skip
+    count[group] = found
 
 
 @k.requires(lambda tid, out: tid < out.shape[0])
@@ -242,12 +239,13 @@ def largest_of_block(values: k.array(dtype=int), out: k.array(dtype=int), n: int
 class Neighbours:
     """Places and neighbours of a model's particles and points of solids; `update` makes them from the state.
 
-    `velocity` has the rows of `place` and is the solver's. Bodies have their points where `pose` says.
+    `velocity` has the rows of `place` and is the solver's. Bodies have their points where `pose` says. Lists hold what
+    is within `reach`, at least the support.
     """
 
-    def __init__(self, model: Model, state: State, support: float, volume: float):
+    def __init__(self, model: Model, state: State, support: float, volume: float, reach: float):
         self.model, self.state = model, state
-        self.support, self.volume = support, volume
+        self.support, self.volume, self.reach = support, volume, reach
         n, nb, device = state.count["nparticle"], model.count["nboundary"], model.device
         self.nboundary, self.device = nb, device
         self._sorted = State({}, device)
@@ -255,8 +253,8 @@ class Neighbours:
         self.slot = zeros(nb, dtype=int, device=device)  # the place of each is place[nfluid + slot]
         self.pose = zeros(model.count["nbody"], dtype=k.transform, device=device)  # (centre of mass, orientation)
         periodic = is_periodic(model)
-        self.images = Images(model, support, max(n, 1)) if periodic else None  # of the particles
-        self._point_images = Images(model, support, max(nb, 1)) if periodic else None
+        self.images = Images(model, reach, max(n, 1)) if periodic else None  # of the particles
+        self._point_images = Images(model, reach, max(nb, 1)) if periodic else None
         self.starts, self.image_starts, self._boundary_starts, self._boundary_image_starts = (
             zeros(1, dtype=int, device=device) for _ in range(4)
         )
@@ -270,14 +268,14 @@ class Neighbours:
             self._reserve_particles(n if self.room < 0 else 2 * n)
         if n + self.nboundary > self.rows:
             self._reserve_rows(self.room + self.nboundary)
-        self.groups = -(-n // GROUP)
-        self.count = self._counts[:n]
+        self.groups = _groups(n)
+        self.count = self._counts[: self.groups]
         self._sorted.resize({"nparticle": n})
 
     def _reserve_particles(self, room: int) -> None:
         self.room, device = room, self.device
         both = max(room, self.nboundary, 1)
-        self._counts = zeros(room, dtype=int, device=device)
+        self._counts = zeros(_groups(room), dtype=int, device=device)
         self._sorted.reserve({"nparticle": room})
         self._positions = empty(room, dtype=k.vec3, device=device)
         self._bounds = Bounds(room, device)
@@ -294,7 +292,7 @@ class Neighbours:
 
     def _reserve_list(self, capacity: int) -> None:
         self.capacity = capacity
-        self.list = zeros((-(-self.room // GROUP), capacity, GROUP), dtype=int, device=self.device)
+        self.list = zeros((_groups(self.room), capacity), dtype=int, device=self.device)
 
     def update(self) -> None:
         """Sorts the particles of the state and lists their neighbours. Positions must be finite."""
@@ -337,13 +335,13 @@ class Neighbours:
         n = self.nparticle
         self._launch(read_positions, n, self.state, self._positions)
         self._bounds.run(self._positions, self._positions, n)
-        lower = np.array(self._bounds.lower.numpy()[0], float) - self.support
-        size = np.array(self._bounds.upper.numpy()[0], float) + self.support - lower
-        cell = self.support * (1.0 + 1e-5)
+        lower = np.array(self._bounds.lower.numpy()[0], float) - self.reach
+        size = np.array(self._bounds.upper.numpy()[0], float) + self.reach - lower
+        cell = self.reach * (1.0 + 1e-5)
         most = max(CELLS_PER_PARTICLE * n, 1 << 15)
         while np.prod(np.ceil(size / cell)) > most:
             cell *= 1.26
-        dims = np.maximum(1, np.ceil(size / cell)).astype(int)
+        dims = np.maximum(1, np.ceil(size / cell)).astype(int) * (2, 1, 1)
         return k.vec3(*lower), 1.0 / cell, k.vec3i(*(int(d) for d in dims))
 
     def _sort_particles(self, grid: tuple[Any, float, Any]) -> None:
@@ -410,7 +408,7 @@ class Neighbours:
         starts = self.starts, self.image_starts, self._boundary_starts, self._boundary_image_starts
         places = self.nparticle, self.nfluid, self.nfluid + self.nboundary, int(self.images is not None)
         self._launch(
-            list_neighbours, (self.groups, GROUP), self.place, *starts, *grid, self.support, *places, self.list,
+            list_neighbours, self.groups, self.place, *starts, *grid, self.reach, *places, self.list,
             self.count, self.capacity,
         )  # fmt: skip
 
@@ -425,3 +423,7 @@ class Neighbours:
 
 def _cell_count(grid: tuple[Any, float, Any]) -> int:
     return math.prod(int(d) for d in grid[2])
+
+
+def _groups(n: int) -> int:
+    return -(-n // GROUP)

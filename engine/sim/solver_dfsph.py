@@ -41,41 +41,45 @@ SPREAD = 0.1  # of particles in a filled domain, diameters × the way of the fas
 FEW_NEIGHBOURS = 20  # a particle with fewer is spray: no divergence is kept from it
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def measure_density(
     s: State,
     place: k.array(dtype=Place, layout="rows"),
     velocity: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     nfluid: int,
     factor: k.array(dtype=float),
     rate: k.array(dtype=float),
+    crowd: k.array(dtype=int),
 ):
-    """Relative density, its rate of change in 1/s, and 1 / D."""
+    """Relative density, its rate of change in 1/s, 1 / D, and how many neighbours there are."""
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     here = place[i]
     own = velocity[i].v
-    density = here.volume * weight(0.0, support)
+    density = 0.0
+    near = -1  # without the particle itself
     total = k.vec3(0.0)
     squares = 0.0
     compression = 0.0
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         there = place[j]
         gap = here.x - there.x
         gap_sq = k.dot(gap, gap)
         density += there.volume * weight(gap_sq, support)
+        near += k.select(gap_sq < support * support, 1, 0)
         gradient = gap * (there.volume * slope(gap_sq, support))
         total += gradient
         squares += k.select(j < nfluid, k.dot(gradient, gradient), 0.0)
         compression += k.dot(own - velocity[j].v, gradient)
     s.particle_density[i] = density
     rate[i] = compression
+    crowd[i] = near
     resistance = k.dot(total, total) + squares
     factor[i] = k.select(resistance > 1.0e-6, 1.0 / k.select_max(resistance, 1.0e-6), 0.0)
 
@@ -84,7 +88,7 @@ def measure_density(
 def divergence(
     place: k.array(dtype=Place, layout="rows"),
     field: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     group: int,
@@ -95,27 +99,28 @@ def divergence(
     here = place[i]
     own = field[i].v
     sum = 0.0
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         there = place[j]
         gap = here.x - there.x
         sum += there.volume * slope(k.dot(gap, gap), support) * k.dot(own - field[j].v, gap)
     return sum
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def measure_divergence(
     place: k.array(dtype=Place, layout="rows"),
     velocity: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
+    nparticle: int,
     rate: k.array(dtype=float),
 ):
     """d(relative density)/dt of the velocities, 1/s."""
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= nparticle:
         return
     rate[i] = divergence(place, velocity, neighbour, count, support, group, lane)
 
@@ -142,17 +147,18 @@ def store_pressure(
     stored[i] = push[i] / m.fluid_density[s.particle_fluid[i]] * scale
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def correct_pressure(
     m: Model,
     s: State,
     place: k.array(dtype=Place, layout="rows"),
     acceleration: k.array(dtype=Motion, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     source: k.array(dtype=float),
     factor: k.array(dtype=float),
+    crowd: k.array(dtype=int),
     time: float,
     strength: float,
     fewest: int,
@@ -163,20 +169,20 @@ def correct_pressure(
     """One Jacobi step: what the accelerations leave of `source` after `time` changes the pressure."""
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     rest = source[i] + time * divergence(place, acceleration, neighbour, count, support, group, lane)
     change = strength * rest * factor[i] * m.fluid_density[s.particle_fluid[i]]
-    enough = count[i] >= fewest
+    enough = crowd[i] >= fewest
     push[i] = k.select(enough, k.select_max(push[i] + change, least), 0.0)
     error[i] = k.select(enough, k.select_max(rest, k.select(least < 0.0, -rest, 0.0)), 0.0)
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def spread(
     s: State,
     place: k.array(dtype=Place, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     length: float,
@@ -187,14 +193,14 @@ def spread(
     """
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     here = place[i].x
     least = 0.25 * support * support  # the square of a diameter
     usual = weight(least, support)
     sum = k.vec3(0.0)
-    for n in range(count[i]):
-        there = place[neighbour[group, n, lane]]
+    for n in range(count[group]):
+        there = place[neighbour[group, n]]
         gap = here - there.x
         gap_sq = k.dot(gap, gap)
         share = weight(gap_sq, support) / usual
@@ -228,13 +234,14 @@ class Dfsph(FluidSolver):
     def _reserve(self, room: int) -> None:
         super()._reserve(room)
         self._factor, self._source = (zeros(room, dtype=float, device=self.device) for _ in range(2))
+        self._crowd = zeros(room, dtype=int, device=self.device)
 
     def _step(self, clock: StageClock, left: float, ahead: float) -> float:
         with clock("neighbours"):
             self._find_neighbours(ahead)
         with clock("density"):
             self._sweep_lists(measure_density, self.state, self.near.place, self.near.velocity, *self._list(),
-                              self.support, self.near.nfluid, self._factor, self._source)  # fmt: skip
+                              self.support, self.near.nfluid, self._factor, self._source, self._crowd)  # fmt: skip
         h = self._step_length(left)
         if self.settings.solve_divergence:
             with clock("divergence"):
@@ -265,7 +272,7 @@ class Dfsph(FluidSolver):
         s, stats = self.state, self.stats
         self._begin_velocities(ahead)
         self._sweep_lists(measure_divergence, self.near.place, self.near.velocity, *self._list(), self.support,
-                          self._source)  # fmt: skip
+                          self.nparticle, self._source)  # fmt: skip
         self._sweep(predict_density, s, self._source, h)
         self._sweep(begin_pressure, self.model, s, s.particle_pressure, WARM_START, self._push)
         self._balance()
@@ -294,7 +301,7 @@ class Dfsph(FluidSolver):
             self._press()
             self._sweep_lists(
                 correct_pressure, self.model, self.state, self.near.place, self._acceleration, *self._list(),
-                self.support, self._source, self._factor, time, strength, fewest,
+                self.support, self._source, self._factor, self._crowd, time, strength, fewest,
                 self._least, self._push,
                 self._errors,
             )  # fmt: skip

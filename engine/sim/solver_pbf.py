@@ -36,12 +36,12 @@ def drift(s: State, h: float):
     s.particle_q[i] = s.particle_q[i] + s.particle_qd[i] * h
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def find_pressure(
     m: Model,
     s: State,
     place: k.array(dtype=Place, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     nfluid: int,
@@ -52,22 +52,21 @@ def find_pressure(
     """Density where the particles are now, and the pressure that takes half of what is too much."""
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     here = place[i]
-    density = here.volume * weight(0.0, support)
+    density = 0.0
     total = k.vec3(0.0)
     squares = 0.0
-    for n in range(count[i]):
-        j = neighbour[group, n, lane]
+    for n in range(count[group]):
+        j = neighbour[group, n]
         there = place[j]
         gap = here.x - there.x
         gap_sq = k.dot(gap, gap)
-        if gap_sq < support * support:  # a correction may have parted them
-            density += there.volume * weight(gap_sq, support)
-            gradient = gap * (there.volume * slope(gap_sq, support))
-            total += gradient
-            squares += k.select(j < nfluid, k.dot(gradient, gradient), 0.0)
+        density += there.volume * weight(gap_sq, support)
+        gradient = gap * (there.volume * slope(gap_sq, support))
+        total += gradient
+        squares += k.select(j < nfluid, k.dot(gradient, gradient), 0.0)
     s.particle_density[i] = density
     excess = k.select_max(density - 1.0, 0.0)
     wanted = k.select_min(excess, k.select_max(PUSH, PUSH_SHARE * excess))
@@ -103,6 +102,8 @@ def follow_places(
 
 class Pbf(FluidSolver):
     """See FluidSolver."""
+
+    REACH = 1.25  # who comes near by corrections must be in the lists of both, or momentum is lost
 
     def _step(self, clock: StageClock, left: float, ahead: float) -> float:
         with clock("neighbours"):

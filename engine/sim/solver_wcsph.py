@@ -29,11 +29,11 @@ MACH = 0.1  # of the fastest that is foreseen
 SOUND = 0.4  # diameters that sound may pass in a step
 
 
-@k.kernel(shape="lanes")
+@k.kernel(shape="lanes", lanes=GROUP)
 def sum_density(
     s: State,
     place: k.array(dtype=Place, layout="rows"),
-    neighbour: k.array(dtype=int, ndim=3),
+    neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     error: k.array(dtype=float),
@@ -41,12 +41,12 @@ def sum_density(
     """Relative density, and what it is above 1."""
     group, lane = k.tid()
     i = group * GROUP + lane
-    if i >= len(count):
+    if i >= s.nparticle:
         return
     here = place[i]
-    density = here.volume * weight(0.0, support)
-    for n in range(count[i]):
-        there = place[neighbour[group, n, lane]]
+    density = 0.0
+    for n in range(count[group]):
+        there = place[neighbour[group, n]]
         gap = here.x - there.x
         density += there.volume * weight(k.dot(gap, gap), support)
     s.particle_density[i] = density

@@ -116,7 +116,7 @@ def test_where_lanes_meet_decides_what_a_launch_costs() -> None:
             kernel.launch(1, 32, [out])
         cost[schedule] = counters.warp_instructions - before
         assert out.list() == [1 if i % 4 == 3 else 150 for i in range(32)]
-    assert cost["ipdom"] > cost["loop-aware"] + 45 and cost["random"] > cost["loop-aware"]
+    assert cost["ipdom"] > cost["loop-aware"] + 45 and cost["random"] >= cost["loop-aware"]
 
 
 def test_shuffles_wait_for_the_lanes_that_they_ask() -> None:

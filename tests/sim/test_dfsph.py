@@ -8,6 +8,7 @@ from engine.config import config
 from engine.errors import SimulationError
 from engine.sim.builder import ModelBuilder
 from engine.sim.fluid_settings import Settings
+from engine.sim.particle_cells import GROUP
 from engine.sim.simulation import Simulation, restore
 
 GRAVITY = 9.81
@@ -49,10 +50,11 @@ def test_neighbours_are_those_of_brute_force(rng):
     count, table = near.count.numpy(), near.list.numpy()
     assert count.max() <= near.capacity  # it had to grow: particles at random lie closer than at rest
     edge = 0
-    for i in range(n):
-        got, expected = set(table[i // 16, : count[i], i % 16].tolist()), set(wanted[i]) - {i}
-        assert len(got) == count[i]
-        edge += len(got ^ expected)  # pairs whose distance is the support to the last bit
+    for group in range(near.groups):
+        members = range(group * GROUP, min((group + 1) * GROUP, n))
+        listed, expected = table[group, : count[group]].tolist(), set().union(*(wanted[i] for i in members))
+        assert len(set(listed)) == count[group]
+        edge += len(set(listed) ^ expected)  # pairs whose distance is the support to the last bit
     assert edge <= 2
     assert sum(j >= n for i in range(n) for j in wanted[i]) > 1000  # points of the walls are among them
 
