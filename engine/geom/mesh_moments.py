@@ -10,7 +10,7 @@ from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_WORDS, WIDTH, le
 from engine.geom.ray_query import leaf_corner
 
 
-@k.kernel(shape="thread")
+@k.kernel(shape="thread", enable_backward=False)
 def fit_moments(
     nodes: k.array(dtype=float),
     leaves: k.array(dtype=float),
