@@ -25,7 +25,7 @@ from engine.compiler import lang as k
 from engine.context import array, launch, zeros
 from engine.kernels.reduce import Bounds
 from engine.sim.cubic_spline import slope
-from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, join
+from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, groups_of, join
 from engine.sim.particle_neighbours import Motion, Neighbours, drag_strength
 from engine.sim.solver_soft_step_bodies import (
     BodyFrame,
@@ -256,7 +256,7 @@ class FluidBodies:
         device, nbody = model.device, model.count["nbody"]
         self._device, self._nbody = device, nbody
         self.npoint = n = int((owner >= 0).sum())  # the world's come last
-        self._groups = -(-n // GROUP)
+        self._groups = groups_of(n)
         starts = np.searchsorted(owner[:n], np.arange(nbody + 1)).astype(np.int32)
         self._start = array(starts, dtype=k.int32, device=device)
         self._count = zeros(self._groups, dtype=int, device=device)

@@ -20,6 +20,11 @@ vec8: Any = vector(length=GROUP, dtype=k.float32)
 FAR = 1.0e6
 
 
+def groups_of(n: int) -> int:
+    """How many groups n places make."""
+    return -(-n // GROUP)
+
+
 @k.struct
 class Place:  # 16 bytes
     x: k.vec3  # m

@@ -29,7 +29,7 @@ from engine.kernels.hash_grid import find_starts
 from engine.kernels.reduce import Bounds
 from engine.kernels.sort import RadixSort
 from engine.sim.cubic_spline import slope
-from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, cell_of, cell_or_none, join
+from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, cell_of, cell_or_none, groups_of, join
 from engine.sim.particle_images import Images, is_periodic, refresh_numbers, refresh_rows, wrapped
 from engine.state.model import Model
 from engine.state.tables import State
@@ -268,14 +268,14 @@ class Neighbours:
             self._reserve_particles(n if self.room < 0 else 2 * n)
         if n + self.nboundary > self.rows:
             self._reserve_rows(self.room + self.nboundary)
-        self.groups = _groups(n)
+        self.groups = groups_of(n)
         self.count = self._counts[: self.groups]
         self._sorted.resize({"nparticle": n})
 
     def _reserve_particles(self, room: int) -> None:
         self.room, device = room, self.device
         both = max(room, self.nboundary, 1)
-        self._counts = zeros(_groups(room), dtype=int, device=device)
+        self._counts = zeros(groups_of(room), dtype=int, device=device)
         self._sorted.reserve({"nparticle": room})
         self._positions = empty(room, dtype=k.vec3, device=device)
         self._bounds = Bounds(room, device)
@@ -292,7 +292,7 @@ class Neighbours:
 
     def _reserve_list(self, capacity: int) -> None:
         self.capacity = capacity
-        self.list = zeros((_groups(self.room), capacity), dtype=int, device=self.device)
+        self.list = zeros((groups_of(self.room), capacity), dtype=int, device=self.device)
 
     def update(self) -> None:
         """Sorts the particles of the state and lists their neighbours. Positions must be finite."""
@@ -423,7 +423,3 @@ class Neighbours:
 
 def _cell_count(grid: tuple[Any, float, Any]) -> int:
     return math.prod(int(d) for d in grid[2])
-
-
-def _groups(n: int) -> int:
-    return -(-n // GROUP)

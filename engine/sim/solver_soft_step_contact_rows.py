@@ -170,6 +170,13 @@ def symmetric_times(a: Symmetric, x: k.vec3) -> k.vec3:
 
 
 @k.func
+def tangent_mass(a: Symmetric) -> k.vec3:
+    """Inverse of the 2×2 block of t and u (11, 22, 12); 0 for one that is singular."""
+    inv_det = safe_inverse(a[1] * a[2] - a[5] * a[5])
+    return k.vec3(a[2] * inv_det, a[1] * inv_det, -a[5] * inv_det)
+
+
+@k.func
 def answered(rows: ContactRows, i: int, motion: Relative, impulse: Impulse) -> Relative:
     """The relative motion after an impulse."""
     mixed = rows.mixed[i]
@@ -333,8 +340,7 @@ def prepare_center(contacts: Contacts, p: int, rows: ContactRows, i: int, b: Row
     if apart == 0.0 and count > 1:
         rows.center_mass[i] = safe_inverse(linear[0])
 
-    inv_det = safe_inverse(linear[1] * linear[2] - linear[5] * linear[5])
-    rows.friction_mass[i] = k.vec3(linear[2] * inv_det, linear[1] * inv_det, -linear[5] * inv_det)
+    rows.friction_mass[i] = tangent_mass(linear)
     rows.twist_mass[i] = safe_inverse(angular[0])
     old = contacts.manifold_friction[p]
     rows.friction[i] = k.vec2(k.dot(old, t), k.dot(old, u))

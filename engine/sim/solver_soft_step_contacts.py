@@ -21,9 +21,9 @@ from engine.sim.solver_soft_step_contact_rows import (
     pressed,
     pressing,
     relative,
-    safe_inverse,
     store_row_bodies,
     strike,
+    tangent_mass,
     total_of,
 )
 from engine.state.model import Model
@@ -142,9 +142,7 @@ def resist_rolling(rows: ContactRows, i: int, motion: Relative, impulse: Impulse
     """Adds rolling friction to the impulse: a turn across the normal of at most mu_rolling·load."""
     if rows.mu_rolling[i] > 0.0:
         after = answered(rows, i, motion, impulse)
-        angular = rows.angular[i]
-        inv_det = safe_inverse(angular[1] * angular[2] - angular[5] * angular[5])
-        mass = k.vec3(angular[2] * inv_det, angular[1] * inv_det, -angular[5] * inv_det)
+        mass = tangent_mass(rows.angular[i])
         old = rows.rolling[i]
         new = block_impulse(old, mass, after.w.y, after.w.z, rows.mu_rolling[i] * load)
         rows.rolling[i] = new
