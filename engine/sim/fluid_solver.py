@@ -304,9 +304,6 @@ class FluidSolver:
     def _sweep(self, kernel: Any, *inputs: Any) -> None:
         launch(kernel, self.nparticle, inputs=list(inputs), device=self.device)
 
-    def _sweep_lists(self, kernel: Any, *inputs: Any) -> None:
-        launch(kernel, (self.near.groups, GROUP), inputs=list(inputs), device=self.device)
-
     def _list(self) -> tuple[Any, Any]:
         return self.near.list, self.near.count
 
@@ -364,7 +361,7 @@ class FluidSolver:
                 self._begin_velocities(ahead)
         else:
             self._begin_velocities(ahead)
-            self._sweep_lists(add_forces, self.model, self.state, self.near.place, self.near.velocity, *self._list(),
+            self.near.sweep(add_forces, self.model, self.state, self.near.place, self.near.velocity, *self._list(),
                               self.support, self.near.nfluid, h)  # fmt: skip
         for force in (self._tension, self._confinement):
             if force:
@@ -375,7 +372,7 @@ class FluidSolver:
     def _press(self) -> None:
         """Accelerations by the pressures `_push`, of bodies, too."""
         self.near.refresh(self._push)
-        self._sweep_lists(press, self.model, self.state, self.near.place, self._push, *self._list(), self.support,
+        self.near.sweep(press, self.model, self.state, self.near.place, self._push, *self._list(), self.support,
                           self._acceleration)  # fmt: skip
         if self._bodies:
             self._bodies.press(self._push, self._acceleration)

@@ -13,10 +13,9 @@ adds to it; with STRENGTH in place of 335 a droplet swings as Rayleigh's formula
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from engine.compiler import lang as k
-from engine.context import launch, zeros
+from engine.context import zeros
 from engine.sim.cubic_spline import slope
 from engine.sim.particle_cells import GROUP, Place
 from engine.sim.particle_neighbours import Neighbours
@@ -133,9 +132,6 @@ class SurfaceTension:
             self._surface = zeros(near.rows, dtype=Surface, device=near.device, layout="rows")
         lists = [near.place, near.list, near.count, near.source]
         swept = [*lists, near.support, near.nparticle, near.nfluid, self._surface]
-        self._sweep(find_normals, self._state, *swept)
+        self._near.sweep(find_normals, self._state, *swept)
         near.refresh(self._surface)
-        self._sweep(pull, self._model, self._state, *swept, STRENGTH, h)
-
-    def _sweep(self, kernel: Any, *inputs: Any) -> None:
-        launch(kernel, (self._near.groups, GROUP), inputs=list(inputs), device=self._near.device)
+        self._near.sweep(pull, self._model, self._state, *swept, STRENGTH, h)

@@ -193,14 +193,14 @@ class ImplicitViscosity:
         self._direction.zero_()  # of solids, whose velocities are given
         swept = [near.list, near.count, near.support, near.nfluid, h]
         tables = [self._model, self._state, near.place]
-        self._sweep(begin_solve, *tables, near.velocity, *swept, self._diagonal, self._residual, self._direction,
+        self._near.sweep(begin_solve, *tables, near.velocity, *swept, self._diagonal, self._residual, self._direction,
                     self._products)  # fmt: skip
         along, square, scale = self._summed()
         limit = settings.viscosity_error**2 * scale
         count = 0
         while square > limit and count < settings.most_viscosity_iterations:
             near.refresh(self._direction)
-            self._sweep(apply_matrix, *tables, self._direction, *swept, self._image, self._products)
+            self._near.sweep(apply_matrix, *tables, self._direction, *swept, self._image, self._products)
             length = along / self._summed()[0]
             self._launch(step_along, self._state, self._direction, self._image, self._diagonal, length, self._residual,
                          self._products)  # fmt: skip
@@ -215,9 +215,6 @@ class ImplicitViscosity:
         sum_rows(self._products, self._sums, self._near.nparticle)
         first, second, third = (float(x) for x in self._sums.numpy())
         return first, second, third
-
-    def _sweep(self, kernel: Any, *inputs: Any) -> None:
-        launch(kernel, (self._near.groups, GROUP), inputs=list(inputs), device=self._near.device)
 
     def _launch(self, kernel: Any, *inputs: Any) -> None:
         launch(kernel, self._near.nparticle, inputs=list(inputs), device=self._near.device)

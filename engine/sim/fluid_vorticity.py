@@ -10,10 +10,8 @@ with the diameter d. It makes energy, and momentum is kept on average only: a ch
 
 from __future__ import annotations
 
-from typing import Any
-
 from engine.compiler import lang as k
-from engine.context import launch, zeros
+from engine.context import zeros
 from engine.sim.cubic_spline import slope
 from engine.sim.particle_cells import GROUP, Place
 from engine.sim.particle_neighbours import Motion, Neighbours
@@ -96,9 +94,6 @@ class Confinement:
             self._rows = near.rows
             self._whirl = zeros(near.rows, dtype=Whirl, device=near.device, layout="rows")
         swept = [near.list, near.count, near.support, near.nparticle, near.nfluid, self._whirl]
-        self._sweep(find_whirls, near.place, near.velocity, *swept)
+        self._near.sweep(find_whirls, near.place, near.velocity, *swept)
         near.refresh(self._whirl)
-        self._sweep(confine, self._state, near.place, *swept, self._strength * 0.5 * near.support * h)
-
-    def _sweep(self, kernel: Any, *inputs: Any) -> None:
-        launch(kernel, (self._near.groups, GROUP), inputs=list(inputs), device=self._near.device)
+        self._near.sweep(confine, self._state, near.place, *swept, self._strength * 0.5 * near.support * h)

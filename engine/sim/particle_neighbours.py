@@ -327,6 +327,10 @@ class Neighbours:
             first = self.nfluid + self.nboundary
             self._launch(copy_rows, point_images, rows, first, self.source[points:])
 
+    def sweep(self, kernel: Any, *inputs: Any) -> None:
+        """Launches a thread for each place of each group: what walks the lists."""
+        self._launch(kernel, (self.groups, GROUP), *inputs)
+
     def _launch(self, kernel: Any, dim: Any, *inputs: Any) -> None:
         launch(kernel, dim, inputs=list(inputs), device=self.device)
 

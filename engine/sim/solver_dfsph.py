@@ -240,7 +240,7 @@ class Dfsph(FluidSolver):
         with clock("neighbours"):
             self._find_neighbours(ahead)
         with clock("density"):
-            self._sweep_lists(measure_density, self.state, self.near.place, self.near.velocity, *self._list(),
+            self.near.sweep(measure_density, self.state, self.near.place, self.near.velocity, *self._list(),
                               self.support, self.near.nfluid, self._factor, self._source, self._crowd)  # fmt: skip
         h = self._step_length(left)
         if self.settings.solve_divergence:
@@ -271,7 +271,7 @@ class Dfsph(FluidSolver):
     def _solve_density(self, h: float, ahead: float) -> None:
         s, stats = self.state, self.stats
         self._begin_velocities(ahead)
-        self._sweep_lists(measure_divergence, self.near.place, self.near.velocity, *self._list(), self.support,
+        self.near.sweep(measure_divergence, self.near.place, self.near.velocity, *self._list(), self.support,
                           self.nparticle, self._source)  # fmt: skip
         self._sweep(predict_density, s, self._source, h)
         self._sweep(begin_pressure, self.model, s, s.particle_pressure, WARM_START, self._push)
@@ -286,7 +286,7 @@ class Dfsph(FluidSolver):
 
     def _spread(self, h: float) -> None:
         length = SPREAD * self.diameter * h * self._speed
-        self._sweep_lists(spread, self.state, self.near.place, *self._list(), self.support, length)
+        self.near.sweep(spread, self.state, self.near.place, *self._list(), self.support, length)
 
     def _balance(self) -> None:
         """A fluid that fills its domain cannot change its mean density: the source has no mean."""
@@ -299,7 +299,7 @@ class Dfsph(FluidSolver):
         count, error = 0, math.inf
         while count < self.settings.most_iterations and (count < least or error > limit):
             self._press()
-            self._sweep_lists(
+            self.near.sweep(
                 correct_pressure, self.model, self.state, self.near.place, self._acceleration, *self._list(),
                 self.support, self._source, self._factor, self._crowd, time, strength, fewest,
                 self._least, self._push,

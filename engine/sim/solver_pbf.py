@@ -127,7 +127,7 @@ class Pbf(FluidSolver):
         least, most = self.settings.least_iterations, self.settings.most_iterations
         count, error = 0, math.inf
         while count < most and (count < least or error > limit):
-            self._sweep_lists(find_pressure, self.model, self.state, near.place, *self._list(), self.support,
+            self.near.sweep(find_pressure, self.model, self.state, near.place, *self._list(), self.support,
                               near.nfluid, OMEGA / (h * h), self._push, self._errors)  # fmt: skip
             self._press()
             self._accelerate(h)

@@ -89,7 +89,7 @@ class Wcsph(FluidSolver):
         with clock("neighbours"):
             self._find_neighbours(ahead)
         with clock("density"):
-            self._sweep_lists(sum_density, self.state, self.near.place, *self._list(), self.support,
+            self.near.sweep(sum_density, self.state, self.near.place, *self._list(), self.support,
                               self._errors)  # fmt: skip
         h = self._step_length(left)
         with clock("forces"):
