@@ -121,7 +121,7 @@ class TapeError(Error, RuntimeError):
     """A tape was asked for something that it cannot do: second derivatives, a loss that nothing depends on."""
 
 
-class CaptureError(Error, NotImplementedError):
+class CaptureError(Error, RuntimeError):
     """A call that a graph cannot hold, or that is out of place, while launches are captured; `call` is its name."""
 
     def __init__(self, call: str, reason: str):

@@ -6,61 +6,42 @@ its rule. A needed value is
     recomputed   when it is a pure function of values that are there, a load from an array that this kernel does not
                  write, or the result of an `if` made of such ops;
     saved        otherwise: a value carried by a loop, loaded from an array that the kernel writes, or the old value of
-                 an atomic. It goes into the frame of the innermost loop's iteration, or of the whole thread.
+                 an atomic. It goes into the frame of the innermost loop's iteration, or of the whole thread. A tile may
+                 go there as a whole (`adjoint_kept`).
 
 Only what a rule asks for becomes needed ("to be recorded": Hascoët, Naumann & Pascual, "To be recorded" analysis in
-reverse-mode automatic differentiation, FGCS 21(8), 2005), so `s += f(j)` saves nothing. Frames lie on a stack of bytes,
-one per thread, which the augmented forward kernel (`adjoint_forward`) fills: an iteration's frame is pushed at its end
-and popped where its reversal begins.
-
-    arena of one thread:   [inner frames of iteration 0][frame of iteration 0][inner frames of 1][frame of 1] … [thread]
+reverse-mode automatic differentiation, FGCS 21(8), 2005), so `s += f(j)` saves nothing. Where frames lie:
+`adjoint_frames`; loops on the way back: `adjoint_loops`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from engine.compiler.adjoint_activity import Activity, ArrayKey, accesses, array_key, bases, roots
 from engine.compiler.adjoint_flow import Block, Flow, blocks_of, is_float, results_of
+from engine.compiler.adjoint_frames import Frames
+from engine.compiler.adjoint_kept import find_kept
+from engine.compiler.adjoint_loops import Loops
 from engine.compiler.adjoint_replay import Replay
 from engine.compiler.adjoint_rules import RULES
 from engine.compiler.adjoint_step import ReverseStep, find_masked
+from engine.compiler.adjoint_sums import Sum
 from engine.compiler.diagnostics import error_at
 from engine.compiler.inline import inline
 from engine.compiler.ir import Function, Location, Op, Region, clone_op
 from engine.compiler.ops import ELEMENTWISE
 from engine.compiler.scalarize import scalarize
 from engine.compiler.simplify import simplify
-from engine.compiler.types import LocalArray, Pointer, Scalar, Table, Type, bool_, int32, int64, leaves, pointer, void
+from engine.compiler.types import LocalArray, Pointer, Table, Type, bool_, int32, int64, leaves, pointer, void
 from engine.errors import CompileError, InternalError
 
 _PURE = frozenset(
     {*ELEMENTWISE, "cast", "bitcast", "select", "bits", "tid", "address", "pointer_to_int", "int_to_pointer"}
 )
-
-
-@dataclass(eq=False)
-class Frame:
-    """What one iteration of a loop, or the thread, leaves for the way back: values and their byte offsets."""
-
-    block: Block
-    base: Op  # byte in the arena
-    size_op: Op  # constant, filled in when the frame is complete
-    saved: dict[Op, int] = field(default_factory=dict)
-    end: int = 0
-    widest: int = 1
-    size: int = 0  # `end` rounded up, so that all frames of the function stay aligned
-
-    def place(self, op: Op) -> int:
-        """Offset of a value, which becomes part of the frame."""
-        if op not in self.saved:
-            width: int = op.type.size  # type: ignore[attr-defined]
-            self.saved[op] = -(-self.end // width) * width
-            self.end, self.widest = self.saved[op] + width, max(self.widest, width)
-        return self.saved[op]
 
 
 @dataclass(frozen=True)
@@ -93,34 +74,35 @@ class Reverse:
         self.known: dict[Op, Op] = {p: p for p in flow.fn.params}  # value of the forward pass → what stands for it
         self.adjoints: dict[Op, Op] = {}
         self.escapes: dict[Op, Op] = {}  # active value used in an inner block → slot of its adjoint
-        self.frames: dict[Block, Frame] = {}
+        self.frames = Frames(flow.root)
         self.accesses: list[Op] = []  # all ops on gradient arrays
         self.written_by_users: set[Op] = set()  # those of them that stand in gradient functions
         self.local_adjoints: dict[Op, Op] = {}
         self.tape: Op | None = None  # slot: top of this thread's stack
         self.live: dict[Block, bool] = {}
         self.masked = find_masked(flow)
+        self.kept = find_kept(flow)
+        self.loops = Loops(self)
+        self.taken: dict[Op, tuple[Op, Op, Op, Block]] = {}  # array → index, adjoint, op that set it to zero, where
 
     # the function
 
     def run(self) -> Function:
         root = self.flow.root
         self.find_escapes()
-        self.frames[root] = self.new_frame(root)
+        self.frames.new(root)
         self.reverse(root)
         body = self.make_private(self.code(root))
-        alignment = max(f.widest for f in self.frames.values())
-        for f in self.frames.values():
-            f.size = f.size_op.attrs["value"] = -(-f.end // alignment) * alignment
+        self.frames.close()
         fn = self.flow.fn
-        ops = [*self.consts.values(), *self.slots, *body]
+        ops = [*self.consts.values(), *self.frames.constants(), *self.slots, *body]
         return Function(f"{fn.name}_adjoint", list(self.params.values()), Region(ops), void, fn.file, fn.line, True)
 
     def function_body(self) -> list[Op]:
         """All ops for a function of values; the adjoints of its inputs are then in `final`."""
         root = self.flow.root
         self.find_escapes()
-        self.frames[root] = self.new_frame(root)
+        self.frames.new(root)
         self.reverse(root)
         for p in self.flow.fn.params:
             g = self.adjoint(p) if p in self.activity else None
@@ -138,28 +120,20 @@ class Reverse:
         """The complete list of a block, with its frame popped first."""
         frame = self.frames.get(block)
         pop: list[Op] = []
-        if block is self.flow.root and (self.counts or frame.saved):  # type: ignore[union-attr]
+        if block is self.flow.root and any(f.saved for f in self.frames.values()):
             pop = self.start_of_stack()
-        if frame is not None and frame.saved:
+        if frame in self.loops.bases:
+            pop = self.loops.bases[frame]
+        elif frame is not None and frame.saved:
             top = Op("get", int64, (self.top(),))
             frame.base.operands = (top, frame.size_op)
             pop += [top, frame.base, Op("set", void, (self.top(), frame.base))]
         return [*self.heads[block], *pop, *self.pre[block], *self.rev[block]]
 
-    def new_frame(self, block: Block) -> Frame:
-        size = Op("const", int64, (), {"value": 0})
-        self.consts["frame", repr(len(self.frames))] = size
-        return Frame(block, Op("sub", int64), size)
-
     def top(self) -> Op:
         if self.tape is None:
             self.tape = self.new_slot(int64, "tape")
         return self.tape
-
-    @property
-    def counts(self) -> bool:
-        """Whether threads need stacks of different height: something is saved in a loop."""
-        return any(f.saved for b, f in self.frames.items() if b is not self.flow.root)
 
     def start_of_stack(self) -> list[Op]:
         """Sets the top to the end of this thread's bytes."""
@@ -167,12 +141,12 @@ class Reverse:
         wide = Op("cast", int64, (tid,))
         following = Op("add", int64, (wide, self.const(int64, 1)))
         ops = [tid, wide, following]
-        if self.counts:
+        if self.frames.counts:
             offsets = self.param(2 * self.shift + 1, ("data",), pointer, "offsets")
             attrs = {"ndim": 1, "offset": 0, "array": "offsets", "layout": "aos"}
             end = Op("load", int64, (offsets, following, self.const(int64, 8)), attrs)
         else:
-            end = Op("mul", int64, (following, self.frames[self.flow.root].size_op))
+            end = Op("mul", int64, (following, self.frames.stride))
         return [*ops, end, Op("set", void, (self.top(), end))]
 
     # building blocks
@@ -226,6 +200,8 @@ class Reverse:
             op = Op(kind, v.type, operands, v.attrs, (), v.loc)
         elif kind == "local_load" and v.operands[0].attrs.get("filled") and self.flow.home[v.operands[0]] is home:
             op = Op(kind, v.type, (self.filled(v.operands[0], home), self.value(v.operands[1])), v.attrs, (), v.loc)
+        elif v in self.kept:
+            op = self.element_of_saved(v)
         else:
             return self.saved(v, home)
         self.pre[home].append(op)
@@ -247,6 +223,18 @@ class Reverse:
         op = Op("load", v.type, (arena, frame.base, self.const(int64, 1)), attrs, (), v.loc)
         self.pre[home].append(op)
         return op
+
+    def element_of_saved(self, v: Op) -> Op:
+        """Reads an element of a tile from the frame that has all of them."""
+        tile, index = v.operands
+        t: LocalArray = tile.type  # type: ignore[assignment]
+        frame = self.frames[self.flow.home[tile].frame]
+        arena = self.param(2 * self.shift, ("data",), pointer, "arena")
+        attrs = {"ndim": 2, "offset": frame.place(tile), "array": "arena", "layout": "aos"}
+        steps = (self.const(int64, 1), self.const(int64, t.dtype.size))  # type: ignore[attr-defined]
+        wide = Op("cast", int64, (self.value(index),), None, (), v.loc)
+        self.pre[self.flow.home[v]].append(wide)
+        return Op("load", v.type, (arena, frame.base, wide, *steps), attrs, (), v.loc)
 
     def filled(self, local: Op, home: Block) -> Op:
         """A local array that only spreads components out (see `scalarize`): filled again."""
@@ -313,12 +301,19 @@ class Reverse:
         if v in self.activity:
             before = self.adjoint(v)
             self.put(v, value if before is None else self.emit("add", v.type, before, value))
+            if before is not None and self.is_from_outside(v):
+                self.loops.sums.append(Sum(self.escapes[v], None, value, before, self.rev[self.block][-1], None))
+
+    def is_from_outside(self, v: Op) -> bool:
+        """Whether a value is one that all rounds of the current nest have in common."""
+        return self.loops.nest is not None and not self.flow.home[v].within(self.loops.nest)
 
     def add_product(self, v: Op, a: Op, b: Op) -> None:
         """adjoint of v += a * b"""
         if v in self.activity:
             before = self.adjoint(v)
-            if before is not None and self.fma and v.type.bits != 16:  # type: ignore[attr-defined]
+            contracts = self.fma and v.type.bits != 16 and not self.is_from_outside(v)  # type: ignore[attr-defined]
+            if before is not None and contracts:
                 self.put(v, self.emit("fma", v.type, a, b, before))
             else:
                 self.add(v, self.emit("mul", v.type, a, b))
@@ -404,63 +399,7 @@ class Reverse:
             self.rev[self.block].append(Op("if", void, (condition,), None, tuple(regions), op.loc))
 
     def loop(self, op: Op) -> None:
-        (body,) = blocks_of(op)
-        if not self.is_live(body):
-            return
-        results = results_of(op)
-        carried = [k for k, phi in enumerate(body.params) if phi in self.activity or results[k] in self.activity]
-        slots = {k: self.new_slot(body.params[k].type, "carried") for k in carried}
-        for k in carried:
-            g = self.adjoint(results[k]) if results[k] in self.activity else None
-            self.emit("set", void, slots[k], g if g is not None else self.zero(slots[k].type))
-        trips = self.trips(op, body)
-        counter = Op("index", int64)
-        self.frames[body] = self.new_frame(body)
-        self.bind_index(op, body, counter)
-        outer, self.block = self.block, body
-        incoming = [(k, self.emit("get", slots[k].type, slots[k])) for k in carried]
-        for k, g in incoming:
-            self.add(body.yields[k], g)
-        self.reverse(body)
-        for k in carried:
-            phi = body.params[k]
-            before = self.adjoint(phi) if phi in self.activity else None
-            self.emit("set", void, slots[k], before if before is not None else self.zero(phi.type))
-        region = Region([counter, *self.code(body)])
-        self.block, self.loc = outer, op.loc
-        minus = self.const(int64, -1)
-        last = self.emit("add", int64, trips, minus)
-        self.rev[outer].append(Op("for", void, (last, minus, minus), {}, (region,), op.loc))
-        for k in carried:
-            self.add(body.inits[k], self.emit("get", slots[k].type, slots[k]))
-
-    def trips(self, op: Op, body: Block) -> Op:
-        """How often the loop ran, int64."""
-        if body.count is not None:
-            return self.emit("cast", int64, self.value(body.count))
-        start, stop, step = (self.emit("cast", int64, self.value(v)) if v.type is not int64 else self.value(v)
-                             for v in op.operands)  # fmt: skip
-        zero, one = self.const(int64, 0), self.const(int64, 1)
-        up = self.emit("gt", bool_, step, zero)
-        span = self.emit(
-            "select", int64, up, self.emit("sub", int64, stop, start), self.emit("sub", int64, start, stop)
-        )
-        width = self.emit("abs", int64, step)
-        rounded = self.emit("sub", int64, self.emit("add", int64, span, width), one)
-        whole = self.emit("div", int64, rounded, width)  # by a step of 0: no trips, as x / 0 = 0
-        return self.emit("select", int64, self.emit("gt", bool_, span, zero), whole, zero)
-
-    def bind_index(self, op: Op, body: Block, counter: Op) -> None:
-        """The loop variable of iteration `counter`."""
-        if not op.operands:
-            return
-        index = body.ops[0]
-        t: Scalar = index.type  # type: ignore[assignment]
-        start, _, step = (self.value(v) for v in op.operands)
-        k = counter if t is int64 else Op("cast", t, (counter,))
-        scaled = Op("mul", t, (k, step))
-        self.known[index] = Op("add", t, (start, scaled))
-        self.heads[body] += [*([k] if k is not counter else []), scaled, self.known[index]]
+        self.loops.undo(op)
 
     # memory
 
@@ -570,7 +509,8 @@ class Reverse:
             shift = (key[0] - self.shift, key[1])
             mine = len(places) == 1 and None not in places and shift not in self.demand.shared
             if mine or self.demand.alone:
-                private.update(op for op in ops if op.kind == "atomic" and op not in self.written_by_users)
+                own = (op for op in ops if op.kind == "atomic" and op not in self.loops.contended)
+                private.update(op for op in own if op not in self.written_by_users)
         return [new for op in body for new in self.made_private(op, private)] if private else body
 
     def made_private(self, op: Op, private: set[Op]) -> list[Op]:
@@ -654,23 +594,36 @@ class Reverse:
             return None
         if local not in self.local_adjoints:
             t: LocalArray = local.type  # type: ignore[assignment]
-            attrs = {"exposed": True} if local.attrs.get("exposed") else {}
+            attrs = {k: True for k in ("exposed", "tile") if local.attrs.get(k)}
             made = self.local_adjoints[local] = Op("local", t, (), attrs, (), local.loc)
             self.heads[self.flow.home[local]].append(made)
         return self.local_adjoints[local]
 
     def local_load(self, op: Op) -> None:
-        if op in self.activity and (g := self.adjoint(op)) is not None:
-            array, index = self.local_adjoint(op.operands[0]), self.value(op.operands[1])
-            before = self.emit("local_load", op.type, array, index)  # type: ignore[arg-type]
-            self.emit("local_store", void, array, index, self.emit("add", op.type, before, g))  # type: ignore[arg-type]
+        if op not in self.activity:
+            return
+        array, index = self.local_adjoint(op.operands[0]), self.value(op.operands[1])
+        assert array is not None
+        taken = self.taken.pop(array, None)
+        g = self.adjoint(op)
+        if g is None:
+            return
+        if taken is not None and taken[0] is index and taken[1] is g and taken[3] is self.block:
+            self.rev[self.block].remove(taken[2])  # t[i] = t[i] + x: what was taken comes back as it is
+            return
+        before = self.emit("local_load", op.type, array, index)
+        end = self.emit("local_store", void, array, index, self.emit("add", op.type, before, g))
+        if self.loops.nest is not None:
+            self.loops.sums.append(Sum(array, index, g, before, end, op))
 
     def local_store(self, op: Op) -> None:
         array = self.local_adjoint(op.operands[0])
         if array is not None:
             index, v = self.value(op.operands[1]), op.operands[2]
             g = self.emit("local_load", v.type, array, index)
-            self.emit("local_store", void, array, index, self.zero(v.type))
+            zero = self.emit("local_store", void, array, index, self.zero(v.type))
+            if not array.attrs.get("exposed"):
+                self.taken[array] = (index, g, zero, self.block)
             self.add(v, g)
 
 

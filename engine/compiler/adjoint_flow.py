@@ -5,8 +5,9 @@ it; what a loop carries from one iteration to the next is a `phi` of its body. O
 
     if      operands condition; blocks then, else; result k is `yields[k]` of the branch that ran
     loop    operands start, stop, step (of a range) or none; one block whose phis begin as `inits` and become `yields`;
-            result k is the last value of phi k. `stop` is the truth that ends the loop at its latch. A `while` is one
-            whose body evaluates the condition, does the rest under an `if`, and stops when it was false.
+            result k is the last value of phi k; attrs each as in `for`. `stop` is the truth that ends the loop at its
+            latch. A `while` is one whose body evaluates the condition, does the rest under an `if`, and stops when it
+            was false.
     custom  a call of a function with a gradient of its own; one block that yields its results
 """
 
@@ -251,7 +252,8 @@ class _Builder:
         operands = tuple([self.values[v] for v in op.operands])
         outer, before = self.block, self.env
         body = Block(outer)
-        new = Op("loop", op.type, operands, {"blocks": (body,), "results": []}, (), op.loc)
+        independent = {"each": op.attrs["each"]} if "each" in op.attrs else {}
+        new = Op("loop", op.type, operands, {"blocks": (body,), "results": [], **independent}, (), op.loc)
         body.owner = new
         carried = [
             s for s in self.written(op)

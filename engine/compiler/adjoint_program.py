@@ -145,10 +145,11 @@ def _differentiate(kernel: Any, prints: Footprint, arg_types: tuple[types.Type, 
     extra = [("arena", types.Array(types.uint8)), ("offsets", types.Array(types.int64))]
     frames = {b: f for b, f in reverse.frames.items() if f.saved}
     forward = counter = None
-    pure, counts = True, reverse.counts
+    pure, counts = True, reverse.frames.counts
     if frames:
         frames.setdefault(flow.root, reverse.frames[flow.root])
-        made = simplify(augmented(flow, frames, count, counts), fma=False)
+        stride = None if counts else reverse.frames.stride.attrs["value"]
+        made = simplify(augmented(flow, frames, count, stride), fma=False)
         forward = DerivedKernel(made, [*plain, *extra])
         if counts:
             mir, pure = counting(flow, frames, count, prints.writes)
@@ -158,7 +159,7 @@ def _differentiate(kernel: Any, prints: Footprint, arg_types: tuple[types.Type, 
         for p in roots(op.operands[0]) if p.attrs["index"] < count
     }  # fmt: skip
     return Gradient(DerivedKernel(backward, [*plain, *shadows, *extra]), forward, counter, pure,
-                    reverse.frames[flow.root].size, frozenset(reads), _saving_loop(frames))  # fmt: skip
+                    reverse.frames.stride.attrs["value"], frozenset(reads), _saving_loop(frames))  # fmt: skip
 
 
 def _saving_loop(frames: dict[Block, Any]) -> int:

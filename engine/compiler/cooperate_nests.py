@@ -97,13 +97,13 @@ def at_most(v: Op) -> int | None:
     """What an integer is at most, where that can be seen."""
     if v.kind == "const":
         return int(v.attrs["value"])
-    known = [at_most(x) for x in v.operands]
     if v.kind == "min":
-        return min((n for n in known if n is not None), default=None)
+        return min((n for n in map(at_most, v.operands) if n is not None), default=None)
     if v.kind == "max":
+        known = [at_most(x) for x in v.operands]
         return None if None in known else max(n for n in known if n is not None)
     if v.kind == "sub" and is_positive(v.operands[1]):
-        return known[0]
+        return at_most(v.operands[0])
     return None
 
 

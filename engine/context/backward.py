@@ -70,8 +70,8 @@ def with_arrays(value: Any, kind: types.Type, found: Mapping[tuple[Any, ...], An
 class Plan:
     """One launch of a kernel, and its gradient once `differentiate` was called."""
 
-    def __init__(self, kernel: Any, dim: Any, args: Sequence[Any], device: Any):
-        self.kernel, self.dim, self.device = kernel, dim, get_device(device)
+    def __init__(self, kernel: Any, dim: Any, args: Sequence[Any], device: Any, block_dim: int):
+        self.kernel, self.dim, self.device, self.block_dim = kernel, dim, get_device(device), block_dim
         self.args, kinds = arguments.check(
             kernel.name, kernel.params, arguments.with_missing(kernel, list(args), self.device), self.device
         )
@@ -141,7 +141,7 @@ class Plan:
         watcher, gradients.watcher = gradients.watcher, None
         try:
             with config.scope(threads=1) if in_order else nullcontext():
-                launch(kernel, self.dim, args, device=self.device)
+                launch(kernel, self.dim, args, device=self.device, block_dim=self.block_dim)
         finally:
             gradients.watcher = watcher
 
@@ -223,13 +223,13 @@ def _nothing(dtype: Any, device: Any) -> array:
     return _nothings[key]
 
 
-def launch_adjoint(kernel: Any, dim: Any, args: list[Any], adjoints: list[Any], device: Any) -> None:
+def launch_adjoint(kernel: Any, dim: Any, args: list[Any], adjoints: list[Any], device: Any, block_dim: int) -> None:
     """The backward pass of one launch alone: `adjoints` are the gradients of the arguments, None where there is none.
 
     Without an adjoint, an array's own `grad` is taken where it has one. The kernel's arrays keep their values. Raises
     LaunchError for a gradient that is laid out unlike its array.
     """
-    plan = Plan(kernel, dim, args, device)
+    plan = Plan(kernel, dim, args, device, block_dim)
     given = {key: a.grad for key, a in plan.arrays.items() if a.grad is not None}
     for i, adjoint in enumerate(adjoints[: len(plan.args)]):
         for path, a in arrays_of(adjoint, plan.kinds[i]) if adjoint is not None else ():

@@ -77,7 +77,7 @@ class CapturedLaunch(Launch):
 
     def show_to(self, watcher: Any) -> None:
         """Tell the tapes that live what a replay writes."""
-        watcher.observe(self.kernel, self._dim, self._args, self._device_key, False)
+        watcher.observe(self.kernel, self._dim, self._args, self._device_key, False, self._block_dim)
 
 
 class CapturedCopy(CapturedLaunch):

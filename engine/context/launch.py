@@ -133,7 +133,7 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
         return recorded
     if adjoint or gradients.watcher is not None:
         taken = _gradient_launch(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, adjoint, record_tape,
-                                 record_cmd)  # fmt: skip
+                                 record_cmd, block_dim)  # fmt: skip
         if taken:
             return None
     launcher = kernel.launchers.get(device)
@@ -154,7 +154,7 @@ def launch(kernel: Any, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[
 
 def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], adj_inputs: Sequence[Any],
                      adj_outputs: Sequence[Any], device: Any, adjoint: bool, record_tape: bool,
-                     record_cmd: bool) -> bool:  # fmt: skip
+                     record_cmd: bool, block_dim: int) -> bool:  # fmt: skip
     """What tapes make of a launch; whether it is done with that."""
     args = [*inputs, *outputs]
     if any(arg is None for arg in args):
@@ -162,9 +162,9 @@ def _gradient_launch(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequ
     if adjoint:
         if gradients.backward is None:
             importlib.import_module("engine.context.backward")  # the differentiator, which most programs never need
-        gradients.backward.launch_adjoint(kernel, dim, args, [*adj_inputs, *adj_outputs], device)
+        gradients.backward.launch_adjoint(kernel, dim, args, [*adj_inputs, *adj_outputs], device, block_dim)
         return True
-    return not record_cmd and bool(gradients.watcher.observe(kernel, dim, args, device, record_tape))
+    return not record_cmd and bool(gradients.watcher.observe(kernel, dim, args, device, record_tape, block_dim))
 
 
 def launch_unseen(kernel: Any, dim: Any, args: list[Any], device: Any, block_dim: int) -> None:
@@ -217,10 +217,12 @@ class Launch:
         if self.adjoint:
             given = zip(self._args, self._adjoint_args, strict=True)
             adjoints = [getattr(arg, "grad", None) if adjoint is None else adjoint for arg, adjoint in given]
-            gradients.backward.launch_adjoint(self.kernel, self._dim, self._args, adjoints, self._device_key)
+            gradients.backward.launch_adjoint(self.kernel, self._dim, self._args, adjoints, self._device_key,
+                                               self._block_dim)
             return
         watcher = gradients.watcher
-        if watcher is None or not watcher.observe(self.kernel, self._dim, self._args, self._device_key, True):
+        if watcher is None or not watcher.observe(self.kernel, self._dim, self._args, self._device_key, True,
+                                                  self._block_dim):
             self._run()
 
     def set_dim(self, dim: Any) -> None:

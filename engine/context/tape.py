@@ -129,9 +129,9 @@ class Tape:
     def carry(self, a: array) -> None:
         self._carriers.setdefault(id(a.block), a.block)
 
-    def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any], device: Any) -> bool:
+    def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any], device: Any, block_dim: int) -> bool:
         """Runs and records a launch; False when no gradient passes through it, and nothing was done."""
-        plan = Plan(kernel, dim, args, device)
+        plan = Plan(kernel, dim, args, device, block_dim)
         floats = {k for k in plan.prints.floats if k in plan.arrays}
         active = {k for k in floats if self.carries(plan.arrays[k])}
         if plan.prints.indirect:
@@ -391,17 +391,17 @@ def _wrote(a: array) -> None:
         gradients.note_write(a, _time)
 
 
-def observe(kernel: Any, dim: Any, args: list[Any], device: Any, record: bool) -> bool:
+def observe(kernel: Any, dim: Any, args: list[Any], device: Any, record: bool, block_dim: int) -> bool:
     """A launch comes: a recording tape takes it over (True), or it goes its way and its writes are noted."""
     if _recording and record:
         if _running:
             raise TapeError("a tape is running backwards: second derivatives are not supported")
-        if _recording[-1].record_launch(kernel, dim, args, device):
+        if _recording[-1].record_launch(kernel, dim, args, device, block_dim):
             return True
     if not any(tape.entries for tape in _living):
         _retire()
     elif any(gradients.is_watched(a) for arg in args for _, a in arrays_of(arg, getattr(arg, "ir_type", None))):
-        for a in Plan(kernel, dim, args, device).written:
+        for a in Plan(kernel, dim, args, device, block_dim).written:
             _wrote(a)
     return False
 

@@ -26,8 +26,9 @@ def fold(op, b):
     n = int32(b.shape[1])
     while n > 1:
         half = (n + 1) // 2
+        upper = n - half
         for outer in each(int32(b.shape[0])):
-            for i in each(n - half):
+            for i in each(upper):
                 for inner in each(int32(b.shape[2])):
                     b[outer, i, inner] = op(b[outer, i, inner], b[outer, i + half, inner])
         n = half
