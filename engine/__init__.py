@@ -119,8 +119,8 @@ __version__ = "0.1.0"
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
 
 # modules and functions that are imported when first used: physics is not needed to launch a kernel
-_MODULES = ("sim", "geom", "volume", "debug", "timer", "plugin", "stream", "errors", "types", "utils", "optim",
-            "autograd")  # fmt: skip
+_MODULES = ("sim", "geom", "geometry", "volume", "debug", "timer", "plugin", "stream", "errors", "types", "utils",
+            "optim", "autograd")  # fmt: skip
 _FUNCTIONS = {"load": "engine.sim.load", "Tape": "engine.context.tape",
               "restore": "engine.sim.simulation", "dtype_from_numpy": "engine.types",
               "ScopedTimer": "engine.utils", "transform_expand": "engine.utils",

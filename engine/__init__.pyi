@@ -28,6 +28,7 @@ from engine import context as context
 from engine import debug as debug
 from engine import errors as errors
 from engine import geom as geom
+from engine import geometry as geometry
 from engine import optim as optim
 from engine import plugin as plugin
 from engine import sim as sim

@@ -226,7 +226,7 @@ class Config:
     # Warp's knobs that have nothing to set here
     quiet, verify_cuda, verify_autograd_array_access = (Inert(False) for _ in range(3))
     enable_cpu_blocks, legacy_scalar_return_types, legacy_cpu_linker = (Inert(False) for _ in range(3))
-    use_precompiled_headers, print_launches, track_memory, lineinfo = (Inert(False) for _ in range(4))
+    use_precompiled_headers, print_launches, track_memory, lineinfo, verbose_warnings = (Inert(False) for _ in range(5))
     enable_backward, enable_vector_component_overwrites = (Inert(True) for _ in range(2))
     cpu_compiler_flags, launch_array_access_mode = (Inert(None) for _ in range(2))
     load_module_max_workers, default_grid_stride = (Inert(None) for _ in range(2))

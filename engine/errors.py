@@ -121,7 +121,7 @@ class TapeError(Error, RuntimeError):
     """A tape was asked for something that it cannot do: second derivatives, a loss that nothing depends on."""
 
 
-class CaptureError(Error, RuntimeError):
+class CaptureError(Error, NotImplementedError):
     """A call that a graph cannot hold, or that is out of place, while launches are captured; `call` is its name."""
 
     def __init__(self, call: str, reason: str):

@@ -38,6 +38,7 @@ LEVELS = {
     "types": 10,
     "optim": 10,
     "autograd": 10,
+    "geometry": 10,
 }
 PEERS_MAY_IMPORT_EACH_OTHER = {0, 10}  # single files rather than folders
 

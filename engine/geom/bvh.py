@@ -8,18 +8,33 @@ so that one traversal serves both. A handle is the address of a `Tree` in the de
 get.
 """
 
+import functools
+import sys
+from collections import deque
 from typing import Any
 
 import numpy as np
 
 from engine.compiler import lang as k
-from engine.context import array, empty, launch
+from engine.context import array, empty, launch, zeros
 from engine.context.device import get_device
 from engine.errors import ArgumentError
-from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_ROWS, NODE_WORDS, WIDTH, Topology, leaf_of, vec8
+from engine.geom.bvh_build import (
+    EMPTY,
+    LEAF,
+    LEAF_WORDS,
+    NODE_ROWS,
+    NODE_WORDS,
+    WIDTH,
+    Topology,
+    leaf_of,
+    single_leaf,
+    vec8,
+)
 from engine.geom.bvh_split import build
 
 CONSTRUCTORS = ("sah", "median", "lbvh")
+LEFT_BEHIND = 1024  # handles whose objects are gone, before the memory of the first is used again
 
 
 @k.struct
@@ -192,6 +207,43 @@ def bound(nodes: k.array(dtype=float), bounds: k.array(dtype=k.vec3)):
     bounds[0], bounds[1] = node_box(nodes, k.tid())
 
 
+# --- handles ----------------------------------------------------------------------------------------------------------
+
+_left_behind: deque[Any] = deque()
+
+
+def new_handle(device) -> Any:
+    """Memory for a `Tree`."""
+    if device.is_cpu and len(_left_behind) >= LEFT_BEHIND:
+        return _left_behind.popleft()
+    return empty(1, dtype=Tree, device=device)
+
+
+def leave_behind(handle: Any) -> None:
+    """The object of a handle is gone: kernels that still have its id find nothing, and read no memory that is freed.
+
+    On processors only: a GPU may be reading the handle just then.
+    """
+    if handle.device.is_cpu and not sys.is_finalizing():
+        tree, row = _nothing()
+        handle.store(row)  # not by `assign`, which a graph that is captured meanwhile would replay
+        handle.block.kept = tree
+        _left_behind.append(handle)
+
+
+@functools.cache
+def _nothing() -> tuple[Any, Any]:
+    """A tree without primitives, and it in memory's form."""
+    cpu = get_device("cpu")
+    topology = single_leaf(empty(0, dtype=vec8, device=cpu), 0)
+    bounds, slabs = zeros(2, dtype=k.vec3, device=cpu), zeros(NODE_WORDS, dtype=float, device=cpu)
+    tree = Tree(  # type: ignore[call-arg]
+        bounds=bounds, nodes=topology.nodes, leaves=topology.leaves, parents=topology.parents, slabs=slabs
+    )
+    one = empty(1, dtype=Tree, device=cpu)
+    return tree, one.converted([tree])
+
+
 class Hierarchy:
     """Topology, boxes and handle of a set of primitives. `skipped` counts those that are not finite and left out."""
 
@@ -199,7 +251,7 @@ class Hierarchy:
         self.device, self.count, self.skipped = device, count, 0
         self.topology: Topology | None = None
         self.bounds = empty(2, dtype=k.vec3, device=device)
-        self.handle = empty(1, dtype=Tree, device=device)
+        self.handle: Any = new_handle(device)
         self.moments: Any = None
         self.slabs: Any = None
         self.corners: Any = None  # the points that a refit of a mesh reads, leaf by leaf
@@ -222,6 +274,12 @@ class Hierarchy:
         self.nodes, self.leaves = topology.nodes, topology.leaves
         self.fields = fields
         self.point_at()
+
+    def release(self) -> None:
+        """The object that this belongs to is going."""
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            leave_behind(handle)
 
     def take_groups(self, groups: Any) -> None:
         """Notes the group of each primitive, whose numbers are copied; None: there are none. Raises ArgumentError."""
@@ -305,6 +363,10 @@ class Bvh:
         self._tree.take_groups(groups)
         self._constructor = constructor
         self.rebuild()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_tree"):  # which there is not where the arguments were refused
+            self._tree.release()
 
     @property
     def id(self) -> int:

@@ -17,7 +17,7 @@ from engine.kernels.scan import scan
 MOST = 2**31 - 1  # nodes, and corners of triangles
 
 
-class IsoSurface(abc.ABC):
+class IsoSurfaceBase(abc.ABC):
     """Extracts the surface where a field (nx, ny, nz) of float32 crosses a threshold: `surface`, `verts`, `indices`.
 
     lower, upper: where the first and the last node lie; by default nodes lie at their indices. `verts` is an array of

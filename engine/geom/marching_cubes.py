@@ -13,7 +13,9 @@ from engine.compiler import lang as k
 from engine.context import array, launch
 from engine.errors import ArgumentError
 from engine.geom.cube_cases import CASE_STARTS, CORNERS, EDGES, TRIANGLE_EDGES
-from engine.geom.iso_surface import IsoSurface, bounds, check_field, crossing, deprecated, places
+from engine.geom.iso_surface import IsoSurfaceBase, bounds, check_field, crossing, deprecated, places
+
+NOT_GIVEN: Any = object()
 
 
 def _owner(edge: int) -> int:
@@ -128,17 +130,18 @@ def extract(field: Any, threshold: float, lower: Any, step: Any) -> tuple[Any, A
 
 
 def _one_of(name: str, bound: Any, by_old_name: Any) -> Any:
+    if by_old_name is NOT_GIVEN:
+        return bound
     if bound is not None and by_old_name is not None:
         raise ArgumentError(f"Cannot specify both `{name}` and `domain_bounds_{name}_corner`")
-    if by_old_name is not None:
-        deprecated(f"argument `domain_bounds_{name}_corner` is", name, depth=4)
+    deprecated(f"argument `domain_bounds_{name}_corner` is", name, depth=4)
     return bound if by_old_name is None else by_old_name
 
 
-class MarchingCubes(IsoSurface):
-    """Surfaces of fields by marching cubes (Lorensen, Cline 1987), closed and without cracks: see `IsoSurface`.
+class IsoSurfaceMarchingCubes(IsoSurfaceBase):
+    """Surfaces of fields by marching cubes (Lorensen, Cline 1987), closed and without cracks: see `IsoSurfaceBase`.
 
-        iso = MarchingCubes(64, 64, 64)
+        iso = IsoSurfaceMarchingCubes(64, 64, 64)
         iso.surface(field, threshold=0.0)
         mesh = Mesh(iso.verts, iso.indices)
 
@@ -151,7 +154,7 @@ class MarchingCubes(IsoSurface):
     TRI_LOCAL_INDICES = TRIANGLE_EDGES
 
     def __init__(self, nx: int, ny: int, nz: int, lower: Any = None, upper: Any = None, *,
-                 domain_bounds_lower_corner: Any = None, domain_bounds_upper_corner: Any = None):  # fmt: skip
+                 domain_bounds_lower_corner: Any = NOT_GIVEN, domain_bounds_upper_corner: Any = NOT_GIVEN):  # fmt: skip
         super().__init__(nx, ny, nz, _one_of("lower", lower, domain_bounds_lower_corner),
                          _one_of("upper", upper, domain_bounds_upper_corner))  # fmt: skip
 
@@ -172,7 +175,10 @@ class MarchingCubes(IsoSurface):
         domain_bounds_upper_corner: Any = None,
     ) -> tuple[Any, Any]:
         """`extract` under Warp's older names."""
-        deprecated("MarchingCubes.extract_surface_marching_cubes() is", "extract")
-        return MarchingCubes.extract(
+        deprecated("IsoSurfaceMarchingCubes.extract_surface_marching_cubes() is", "extract")
+        return IsoSurfaceMarchingCubes.extract(
             field, threshold, lower=domain_bounds_lower_corner, upper=domain_bounds_upper_corner
         )
+
+
+MarchingCubes = IsoSurfaceMarchingCubes

@@ -222,6 +222,10 @@ class Mesh:
         self._constructor = bvh_constructor
         self.rebuild()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_tree"):  # which there is not where the arguments were refused
+            self._tree.release()
+
     @property
     def id(self) -> int:
         """The handle: an address, which stays the same for the life of the object."""

@@ -12,7 +12,7 @@ from engine.compiler import lang as k
 from engine.context import launch
 from engine.errors import ArgumentError
 from engine.geom.cube_cases import CORNERS, EDGES
-from engine.geom.iso_surface import IsoSurface, bounds, check_field, crossing, places
+from engine.geom.iso_surface import IsoSurfaceBase, bounds, check_field, crossing, places
 from engine.geom.marching_cubes import case_of, cut_edges
 
 TOPOLOGIES = {"triangle": 6, "quad": 4}  # indices for each cut edge
@@ -137,8 +137,8 @@ def _check_topology(topology: str) -> None:
         raise ArgumentError(f"topology must be one of {', '.join(TOPOLOGIES)}, got {topology!r}")
 
 
-class SurfaceNets(IsoSurface):
-    """Surfaces of fields by surface nets: see `IsoSurface`. topology: "triangle", or "quad" for four indices a face.
+class IsoSurfaceNets(IsoSurfaceBase):
+    """Surfaces of fields by surface nets: `IsoSurfaceBase`. topology: "triangle", or "quad" for four indices a face.
 
     Where a cell's inside falls into two parts that touch at a face or an edge, both share the cell's vertex.
     """
@@ -159,3 +159,6 @@ class SurfaceNets(IsoSurface):
         check_field(field)
         _check_topology(topology)
         return extract(field, float(threshold), *bounds(field.shape, lower, upper), topology)
+
+
+SurfaceNets = IsoSurfaceNets

@@ -23,7 +23,7 @@ from typing import Any
 
 from engine.compiler import lang as k
 from engine.compiler import types
-from engine.context import array, empty, launch, zeros
+from engine.context import array, copy, empty, launch, recording, zeros
 from engine.errors import ArgumentError
 from engine.kernels.sort import RadixSort
 
@@ -247,8 +247,9 @@ class HashGrid:
         self._starts = zeros(self._ncell + 2, dtype=k.int32, device=device)
         self._n = 0
         self._groups: Any = None
-        self.reserve(0)
-        self._write_header(1.0)
+        self._per_metre = 1.0
+        self._make_room(0)
+        self._write_header()
 
     @property
     def id(self) -> int:
@@ -261,10 +262,21 @@ class HashGrid:
         return self._n - int(self._starts.numpy()[self._ncell])
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
-        """Makes room for that many points, so that `build` need not. Groups take no room. ArgumentError below 0."""
+        """Makes room for that many points, so that `build` need not; the points of the last build stay. Groups take no
+        room. Raises ArgumentError below 0, CaptureError where a graph is captured, whose launches know the room.
+        """
         if num_points < 0:
             raise ArgumentError(f"a grid cannot make room for {num_points} points")
-        self._capacity = int(num_points)
+        recording.refuse("HashGrid.reserve", "captured builds use the room that there is; reserve before capture")
+        if num_points > self._capacity:
+            ids = self._ids
+            self._make_room(int(num_points))
+            if self._n:
+                copy(self._ids, ids, count=self._n)
+                self._write_header()
+
+    def _make_room(self, num_points: int) -> None:
+        self._capacity = num_points
         self._cells = empty(max(1, self._capacity), dtype=k.uint32, device=self.device)
         self._ids = zeros(max(1, self._capacity), dtype=k.int32, device=self.device)
         self._sort = RadixSort(self._capacity, self.device, k.uint32)
@@ -286,12 +298,13 @@ class HashGrid:
         flat = points if points.ndim == 1 else points.contiguous().reshape(points.size)
         n = self._n = len(flat)
         if n > self._capacity:
-            self.reserve(n)
+            self._make_room(n)
         self._groups = self._checked_groups(groups, n)
-        self._write_header(1.0 / radius)
+        self._per_metre = 1.0 / float(radius)
+        self._write_header()
         dims = k.vec3i(*self.dims)
         if n:
-            inputs = [flat, dims, 1.0 / float(radius), self._cells, self._ids]
+            inputs = [flat, dims, self._per_metre, self._cells, self._ids]
             launch(_find_cells, n, inputs=inputs, device=self.device)
         self._sort.run(self._cells, self._ids, n, max(1, self._ncell.bit_length()))
         launch(find_starts, n + 1, inputs=[self._cells, self._starts, n, self._ncell + 1], device=self.device)
@@ -307,9 +320,9 @@ class HashGrid:
             raise ArgumentError(f"groups must live on the same device as the grid: {self.device}, not {groups.device}")
         return groups
 
-    def _write_header(self, per_metre: float) -> None:
+    def _write_header(self) -> None:
         """By a launch, so that graphs record it, too."""
         ids = self._ids.ptr if self._n else 0
         groups = self._groups.ptr if self._n and self._groups is not None else 0
-        inputs = [self._header, self._starts.ptr, ids, groups, self._n, k.vec3i(*self.dims), float(per_metre)]
+        inputs = [self._header, self._starts.ptr, ids, groups, self._n, k.vec3i(*self.dims), self._per_metre]
         launch(_fill_header, 1, inputs=inputs, device=self.device, record_tape=False)

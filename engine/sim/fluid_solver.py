@@ -314,7 +314,7 @@ class FluidSolver:
             bodies.place(ahead)
         self.near.update()
         self._fit_rows()
-        if self._nfluid != self.near.nfluid:  # solids' rows were others': they have no pressure, and the world is still
+        if bodies or self._nfluid != self.near.nfluid:  # solids' rows were others': no pressure, and the world is still
             self._nfluid = self.near.nfluid
             for rows in (self._push, self._acceleration, self.near.velocity):
                 rows.zero_()

@@ -10,7 +10,9 @@ the place (i, j, l) of index space. What has no voxel has the background's value
 from typing import Any
 
 from engine.compiler import lang as k
+from engine.compiler import types
 from engine.compiler.types import AnyScalar
+from engine.compiler.values import value_class
 from engine.context import array
 from engine.volume.layout import (
     BY_LEAF,
@@ -331,6 +333,22 @@ def pick_cell(g: Grid, i: int, j: int, l: int, data: Any, background: Any):
     return a, b, c, d, e, f, h, m
 
 
+def slope_type(given: Any, dtype: Any) -> Any:
+    """The type of a derivative by place of values of type `dtype`. Raises TypeError where it is not the given one."""
+    of, found = types.of_annotation(dtype), types.of_annotation(given)
+    scalar, n = types.components(of) or (types.float32, 1)
+    wanted: types.Type = types.Vector(scalar, 3) if of == scalar else types.Matrix(scalar, n, 3)
+    if found != wanted:
+        raise TypeError(f"Incompatible gradient type, expected {_exactly(wanted)}, got {_exactly(found)}")
+    return value_class(wanted)
+
+
+def _exactly(t: types.Type) -> str:
+    """The name of a type; vectors and matrices of float32 have their letter, too, like the others."""
+    plain = not isinstance(t, types.Scalar) and (types.components(t) or (t,))[0] == types.float32
+    return f"{t!r}f" if plain else repr(t)
+
+
 @k.func
 def mix(a: k.bool_, b: k.bool_, t: float):
     return a if t < 0.5 else b
@@ -493,7 +511,8 @@ def volume_sample_grad(id: k.uint64, uvw: k.vec3, sampling_mode: int, grad: k.re
     0 for `Volume.CLOSEST`.
     """
     value = dtype(0)
-    grad = type(grad)()
+    given = type(grad)
+    grad = k.static(slope_type(given, dtype))()
     if id != k.uint64(0):
         g = grid_of(id)
         if holds(g, dtype):
@@ -552,7 +571,8 @@ def volume_sample_grad_index(id: k.uint64, uvw: k.vec3, sampling_mode: int, voxe
                              grad: k.ref[Any]):  # fmt: skip
     """`volume_sample_index`, and its derivative by uvw in `grad`, as of `volume_sample_grad`."""
     value = background
-    grad = type(grad)()
+    given, dtype = type(grad), type(background)
+    grad = k.static(slope_type(given, dtype))()
     if id != k.uint64(0):
         g = grid_of(id)
         if sampling_mode == LINEAR:

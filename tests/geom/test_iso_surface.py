@@ -181,6 +181,8 @@ def test_older_names_warn_at_the_line_that_uses_them():
     with pytest.warns(DeprecationWarning, match="`domain_bounds_lower_corner` is deprecated. Use `lower`") as seen:
         iso = engine.MarchingCubes(4, 4, 4, domain_bounds_lower_corner=(0, 0, 0))
     assert seen[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="`domain_bounds_upper_corner` is deprecated"):
+        engine.MarchingCubes(4, 4, 4, domain_bounds_upper_corner=None)
     with pytest.warns(DeprecationWarning, match=r"MarchingCubes\.domain_bounds_upper_corner is deprecated") as seen:
         iso.domain_bounds_upper_corner = (1, 1, 1)
     assert seen[0].filename == __file__ and iso.upper == (1, 1, 1)

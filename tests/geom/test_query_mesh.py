@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine
+from engine.errors import ArgumentError
+from engine.geom import bvh
 from engine.geom.bvh_build import LEAF, LEAF_WORDS
 from tests.geom import mesh_oracle as oracle
 
@@ -46,7 +48,7 @@ def vec3s(a):
 
 def crossings(mesh, o, d):
     n = engine.full(len(o), -7, dtype=int)
-    engine.launch(count_crossings, len(o), inputs=[mesh.id, vec3s(o), vec3s(d), n])
+    engine.launch(count_crossings, len(o), inputs=[getattr(mesh, "id", mesh), vec3s(o), vec3s(d), n])
     return n.numpy()
 
 
@@ -430,3 +432,26 @@ def test_answers_in_variables_stay_where_nothing_is_near():
     told, asked = out.numpy()[:, :5], out.numpy()[:, 5:]
     assert (told[:2] == asked[:2]).all() and told[:2, 0].tolist() == [1, 1] and told[:2, 1].tolist() == [-1, 1]
     assert told[2].tolist() == [0, 7, -5, 8, 9]
+
+
+def test_ids_of_meshes_that_are_gone_find_nothing(monkeypatch):
+    """In memory that stays theirs, until many others have gone."""
+    v, f = oracle.sphere(1)
+    points = vec3s(0.2 * v[:3])
+    out = engine.full((3, 10), np.nan, dtype=float)
+
+    def found(id):
+        engine.launch(answers_in_variables, dim=3, inputs=[id, points, out])
+        return out.numpy()[:, 0].tolist() + crossings(id, 0.2 * v[:3], v[:3]).tolist()
+
+    mesh = engine.Mesh(v, f)
+    left, handle = len(bvh._left_behind), mesh.id
+    assert found(handle) == [1] * 6
+    mesh.__del__()
+    mesh.__del__()
+    assert found(handle) == [0] * 6 and len(bvh._left_behind) == left + 1
+    monkeypatch.setattr(bvh, "LEFT_BEHIND", 1)
+    handles = {engine.Mesh(v, f).id for _ in range(left + 3)}
+    assert handle in handles and found(handle) == [0] * 6
+    with pytest.raises(ArgumentError):
+        engine.Mesh(v, f + 1000)

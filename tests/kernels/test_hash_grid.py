@@ -97,6 +97,21 @@ def test_grid_grows_shrinks_and_empties(device, rng):
         assert np.array_equal(count.numpy(), expected(points, 0.5)[0])
 
 
+def test_making_room_keeps_the_points(device, rng):
+    points = rng.normal(0.0, 1.0, (50, 3)).astype(np.float32)
+    on_device = engine.array(points, dtype=k.vec3, device=device)
+    grid = HashGrid(8, 8, 8, device=device)
+    grid.build(on_device, 0.5)
+    for room in (1000, 10):
+        grid.reserve(room)
+        count = engine.full(50, -1, dtype=int, device=device)
+        total, visits = engine.zeros(50, dtype=k.int64, device=device), engine.zeros(50, dtype=int, device=device)
+        engine.launch(find, 50, inputs=[grid.id, on_device, 0.5, count, total, visits], device=device)
+        assert np.array_equal(count.numpy(), expected(points, 0.5)[0])
+    with pytest.raises(NotImplementedError, match="reserve before capture"), engine.ScopedCapture(device):
+        grid.reserve(2000)
+
+
 def test_order_of_points_is_a_permutation_that_threads_do_not_change(rng):
     points = engine.array(rng.normal(0.0, 3.0, (20_000, 3)).astype(np.float32), dtype=k.vec3)
     orders = []

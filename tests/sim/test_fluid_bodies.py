@@ -157,6 +157,29 @@ def test_a_paddle_pushes_the_water_and_is_not_pushed():
     assert sim.state.particle_q.numpy()[:, 0].mean() > start + 0.05
 
 
+def test_walls_stand_still_behind_bodies_that_move():
+    """Points of solids are sorted anew in each step: what a body's point had in its row is none of a wall's."""
+    b = ModelBuilder()
+    b.set_particle_radius(0.05)
+    b.set_domain((0, 0, 0), (0.9, 0.5, 0.9))
+    b.add_fluid_block((0, 0, 0), (0.9, 0.5, 0.4))
+    body = b.add_body(((0.25, 0.25, 0.3), (0, 0, 0, 1)), kinematic=True, linear_velocity=(3, 0, 0))
+    b.add_shape_box(body, None, 0.1, 0.1, 0.1)
+    sim = Simulation(b.finalize(), dt=1 / 60)
+    walls = sim.model.boundary_body.numpy() < 0
+    before, moved, clamped = set(), 0, 0
+    for _ in range(8):
+        sim.step()
+        fluid, clamped = sim._fluid, clamped + sim.stats.fluid.clamped
+        rows = fluid.near.nfluid + fluid.near.slot.numpy()
+        moved += len(before & set(rows[walls]))
+        before = set(rows[~walls])
+        assert not fluid.near.velocity.numpy()["v"][rows[walls]].any()
+        assert not fluid._acceleration.numpy()["v"][rows[walls]].any()
+        assert (fluid.near.velocity.numpy()["v"][rows[~walls], 0] > 2.9).all()
+    assert moved > 0 and clamped == 0
+
+
 def test_boxes_full_of_fluid_leave_room_for_solids():
     b = ModelBuilder()
     b.set_particle_radius(0.05)

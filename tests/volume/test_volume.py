@@ -230,6 +230,20 @@ def test_the_derivative_by_a_place_in_the_world_is_turned_back(device):
         assert places.grad.numpy()[i] == pytest.approx(np.linalg.inv(turn).T @ slope, abs=1e-5)
 
 
+mat34 = engine.types.matrix(shape=(3, 4), dtype=float)
+
+
+@engine.kernel
+def slope_in_rows(volume: engine.uint64):
+    grad = mat34()
+    engine.volume_sample_grad(volume, engine.vec3(), engine.Volume.LINEAR, grad, dtype=engine.vec4)
+
+
+def test_slopes_of_another_shape_are_refused():
+    with pytest.raises(engine.CompileError, match="expected mat43f, got mat34f"):
+        engine.launch(slope_in_rows, 1, inputs=[0])
+
+
 @engine.kernel
 def store_d(volume: engine.uint64, values: engine.array(dtype=engine.float64)):
     i = engine.tid()

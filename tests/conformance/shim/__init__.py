@@ -137,15 +137,6 @@ def _examples(tests_dir: str) -> python_types.ModuleType:
     return module
 
 
-def _geometry() -> python_types.ModuleType:
-    from engine.geom import iso_surface
-
-    module = InternalModule("warp.geometry")
-    module.IsoSurfaceBase = iso_surface.IsoSurface  # type: ignore[attr-defined]
-    module.IsoSurfaceMarchingCubes, module.IsoSurfaceNets = engine.MarchingCubes, engine.SurfaceNets  # type: ignore[attr-defined]
-    return module
-
-
 def install(tests_dir: str, alias: str = "warp") -> None:
     """Puts the stand-ins into `sys.modules` under the name of Warp."""
     src = InternalModule(f"{alias}._src")
@@ -164,7 +155,7 @@ def install(tests_dir: str, alias: str = "warp") -> None:
     src.types.Reference = types.Reference
     engine._src = src  # type: ignore[attr-defined]
     modules = {"fem": _fem(), "sparse": InternalModule(f"{alias}.sparse"), "examples": _examples(tests_dir),
-               "geometry": _geometry()}  # fmt: skip
+               "geometry": engine.geometry}  # fmt: skip
     for name, made in modules.items():
         sys.modules[f"{alias}.{name}"] = made
         setattr(engine, name, made)
