@@ -1,21 +1,21 @@
-"""A PTX kernel to LLVM text: one function that runs a warp of 32 threads, each register a vector of 32 lanes.
+"""A PTX kernel to the words that the emulated GPU runs: for each instruction its handler and what the handler needs.
 
-    i32 name(ptr context, ptr warp)      returns ENDED, AT_BARRIER or PAUSED (see `warp_layout`)
-
-Within a basic block registers are SSA values; what lives from block to block lies in the warp's register file. A block
-is run for the lanes in %mask. While all lanes that can run agree, blocks jump to each other; where lanes part, each
-notes the block that it waits for, and `dispatch` runs the one that comes first in `ptx_flow.loop_order`.
+`emit_warp32_handler` says what handlers are, `emit_warp32_flow` how blocks follow each other. Registers lie in the
+warp's state, 32 lanes each. One that no other block reads shares its place with others; one that lives from block to
+block has its own, where a block that not all lanes run leaves the lanes of the others alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from array import array
+from dataclasses import dataclass, field, replace
 
 from engine.compiler import emit_warp32_memory as emit_warp32_memory  # its rules register themselves
-from engine.compiler import types
-from engine.compiler.emit_ops import LLVM_TYPES, literal
-from engine.compiler.emit_warp32_ops import RULES, TRUTH, Form, form
-from engine.compiler.ptx_flow import EXIT, Block, Flow, flow, is_barrier, needs_warp, postdominators, written
+from engine.compiler.emit_warp32_flow import EDGE
+from engine.compiler.emit_warp32_handler import AccessKind, Given, Operation, Place, Slot, operation
+from engine.compiler.emit_warp32_ops import form
+from engine.compiler.ptx_flow import EXIT, Block, Flow, flow, is_barrier, needs_warp, postdominators
 from engine.compiler.ptx_parser import (
     SIZES,
     Address,
@@ -30,24 +30,15 @@ from engine.compiler.ptx_parser import (
     Symbol,
     Variable,
 )
-from engine.compiler.types import Scalar
-from engine.compiler.warp_layout import CONTEXT, LANES, LEFT, PAUSED, TRAP, WAITING, WARP
+from engine.compiler.warp_layout import LANES, LEFT, WAITING, WARP
 
-_PLACES = f"<{LANES} x i16>"
-_CONSTANT_LANES = {
-    "%laneid": list(range(LANES)),
-    "%lanemask_eq": [1 << lane for lane in range(LANES)],
-    "%lanemask_lt": [(1 << lane) - 1 for lane in range(LANES)],
-    "%lanemask_le": [(2 << lane) - 1 for lane in range(LANES)],
-    "%lanemask_gt": [(0xFFFFFFFE << lane) & 0xFFFFFFFF for lane in range(LANES)],
-    "%lanemask_ge": [(0xFFFFFFFF << lane) & 0xFFFFFFFF for lane in range(LANES)],
-}
-_SPECIAL = {
-    "%ntid.x": "block_x", "%ntid.y": "block_y", "%ntid.z": "block_z", "%ctaid.x": "ctaid_x", "%ctaid.y": "ctaid_y",
-    "%ctaid.z": "ctaid_z", "%nctaid.x": "grid_x", "%nctaid.y": "grid_y", "%nctaid.z": "grid_z", "%nwarpid": "warps",
-    "%total_smem_size": "shared_size", "%clock": "warp_instructions", "%clock64": "warp_instructions",
-    "%globaltimer": "warp_instructions", "%globaltimer_lo": "warp_instructions",
-}  # fmt: skip
+_WORD = (1 << 64) - 1
+# operands that decide what code is made: opcode → their numbers. A shift by a constant is one operation instead of four
+_FIXED = {"lop3": (4,), "cp": (2,), "prmt": (3,), "div": (2,), "rem": (2,), "bfe": (2, 3), "bfi": (3, 4),
+          "shl": (2,), "shr": (2,), "shf": (3,), "bar": (0, 1), "barrier": (0, 1)}  # fmt: skip
+_SETS_CARRY, _READS_CARRY = "cc", ("addc", "subc", "madc")
+Key = tuple[str | int, ...]
+_operations: dict[Key, Operation] = {}
 
 
 @dataclass(frozen=True)
@@ -79,10 +70,14 @@ class Site:
 
 @dataclass
 class WarpCode:
-    """A kernel as LLVM text, and what a launch has to know about it."""
+    """A kernel as words, and what a launch has to know about it."""
 
     name: str
-    text: str
+    words: array[int]  # i64; a handler is the number of its key, a target its distance from the first word in bytes
+    handlers: array[int]  # numbers of the words that are handlers
+    targets: array[int]  # numbers of the words that are targets
+    blocks: list[int]  # the word that the block of each place begins with
+    keys: list[Key | str]  # forms of instructions; the names of the runtime's handlers
     sites: list[Site]
     params: list[tuple[Variable, int]]  # with offsets
     params_size: int
@@ -90,13 +85,13 @@ class WarpCode:
     local_size: int  # bytes of each thread
     warp_size: int  # bytes of a warp's state
     start: int  # what `next` of a lane is at first
-    calls: set[str] = field(default_factory=set)  # functions of the runtime
+    schedule: str
     limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
     meeting: list[bool] = field(default_factory=list)  # places where lanes wait for the others of the warp
     tree: list[int] = field(default_factory=list)  # parents, then ranks of places among the post-dominators
     lines: list[tuple[int, int]] = field(default_factory=list)  # file and line of each place; (0, 0): not known
     stops: list[tuple[int, int]] = field(default_factory=list)  # the same, (0, 0) where a debugger does not stop
-    registers: dict[str, int] = field(default_factory=dict)  # where a warp's state has them
+    registers: dict[str, int] = field(default_factory=dict)  # where a warp's state has those that live between blocks
     own_file: int = 0  # number of the file that the kernel begins in
 
 
@@ -116,29 +111,24 @@ def emit_warp(module: Module, entry: Entry, globals_at: dict[str, int], code_for
 
     Raises `PtxError` for whatever there is no rule for.
     """
-    return Warp(module, entry, globals_at, code_form or CodeForm()).function()
+    return _Kernel(module, entry, globals_at, code_form or CodeForm()).code()
 
 
-class Warp:
-    """Makes the text; the rules of `emit_warp32_ops` and `emit_warp32_memory` work with it."""
+def operation_of(key: Key) -> Operation:
+    """The handler of a form that a kernel of this process has."""
+    return _operations[key]
 
+
+class _Kernel:
     def __init__(self, module: Module, entry: Entry, globals_at: dict[str, int], code_form: CodeForm):
         self.module, self.entry, self.form = module, entry, code_form
-        self.lines: list[str] = []
-        self.declarations: dict[str, str] = {}
-        self.calls: set[str] = set()
+        self.words = array("q")
+        self.handlers, self.targets = array("q"), array("q")
+        self.numbers: dict[Key | str, int] = {}  # of forms
         self.sites: list[Site] = []
-        self.values: dict[str, str] = {}  # register → its bits in this block
-        self.typed: dict[str, dict[str, str]] = {}  # register → LLVM type → the same, bitcast
-        self.carry = ""  # truth vector of the carry flag
-        self.call_arguments: dict[tuple[str, int], tuple[Scalar, str]] = {}
-        self.counter = 0
-        self.file: dict[str, int] = {}  # register → offset in the warp's state
-        self.file_end = WARP["registers"]
-        self.guard = ""
-        self.mask, self.lanes = "", ""
-        self.widens = False
-        self.current = entry.line
+        self.places = _Registers(entry)
+        self.arguments: dict[tuple[str, int], Operand] = {}  # of a call: name and offset → what it was given
+        self.carries = False
         self._place_symbols(globals_at)
 
     def _place_symbols(self, globals_at: dict[str, int]) -> None:
@@ -162,305 +152,7 @@ class Warp:
         ):
             self.symbols.update({name: (space, offset) for name, offset in places.items()})
 
-    # text
-
-    def value(self, text: str) -> str:
-        self.counter += 1
-        self.lines.append(f"  %v{self.counter} = {text}")
-        return f"%v{self.counter}"
-
-    def type(self, t: Scalar) -> str:
-        return f"<{LANES} x {LLVM_TYPES[t.name]}>"
-
-    def bits_type(self, bits: int) -> str:
-        return f"<{LANES} x i{bits}>"
-
-    def suffix(self, t: Scalar) -> str:
-        return f"v{LANES}{'f' if t.is_float else 'i'}{t.bits}"
-
-    def number(self, t: Scalar, value: float) -> str:
-        return f"splat ({LLVM_TYPES[t.name]} {literal(t, value)})"
-
-    def intrinsic(self, name: str, result: str, *typed: str) -> str:
-        kinds = ", ".join(t[: t.index(">") + 1] if t[0] == "<" else t.split(" ", 1)[0] for t in typed)
-        self.declarations[name] = f"declare {result} @{name}({kinds})"
-        return self.value(f"call {result} @{name}({', '.join(typed)})")
-
-    def call(self, name: str, *typed: str) -> None:
-        """A function of the runtime, which takes the context and the warp first."""
-        kinds = ", ".join(["ptr", "ptr", *[t.split(" ", 1)[0] for t in typed]])
-        self.declarations[name] = f"declare void @{name}({kinds})"
-        self.calls.add(name)
-        self.lines.append(f"  call void @{name}({', '.join(['ptr %c', 'ptr %w', *typed])})")
-
-    def splat(self, kind: str, scalar: str) -> str:
-        one = self.value(f"insertelement <{LANES} x {kind}> poison, {kind} {scalar}, i64 0")
-        return self.value(
-            f"shufflevector <{LANES} x {kind}> {one}, <{LANES} x {kind}> poison, <{LANES} x i32> zeroinitializer"
-        )
-
-    def mask_of(self, truth: str) -> str:
-        """The lanes for which it is true, by a function: LLVM takes four times as long to pack a comparison."""
-        word = self.type(types.int32)
-        lanes = self.value(f"sext {TRUTH} {truth} to {word}")
-        self.lines.append(f"  store {word} {lanes}, ptr %truth, align 64")
-        self.declarations["emu_ballot"] = "declare i32 @emu_ballot(ptr)"
-        self.calls.add("emu_ballot")
-        return self.value("call i32 @emu_ballot(ptr %truth)")
-
-    def fail(self, reason: str) -> PtxError:
-        return PtxError(self.current, reason)
-
-    # context
-
-    def context(self, name: str, kind: str = "i64") -> str:
-        place = self.value(f"getelementptr i8, ptr %c, i64 {CONTEXT[name]}")
-        return self.value(f"load {kind}, ptr {place}, align 8")
-
-    def context_splat(self, name: str, t: Scalar) -> str:
-        scalar = self.context(name)
-        if t.bits < 64:
-            scalar = self.value(f"trunc i64 {scalar} to i{t.bits}")
-        return self.splat(f"i{t.bits}", scalar)
-
-    def window(self, space: str) -> str:
-        """Where the shared memory of the block, or the local memory of each lane, begins, as 32 absolute addresses."""
-        if space == "shared":
-            return self.context_splat("shared", types.uint64)
-        place = self.value(f"getelementptr i8, ptr %w, i64 {WARP['local']}")
-        base = self.splat("i64", self.value(f"load i64, ptr {place}"))
-        numbers = f"<{', '.join(f'i64 {lane}' for lane in range(LANES))}>"
-        strides = self.context_splat("local_stride", types.uint64)
-        own = self.value(f"mul <{LANES} x i64> {strides}, {numbers}")
-        return self.value(f"add <{LANES} x i64> {base}, {own}")
-
-    def site(self, instruction: Instruction, what: str, space: str, size: int, parts: int = 1) -> int:
-        self.sites.append(Site(instruction.line, instruction.loc, what, space, size, parts))
-        return len(self.sites) - 1
-
-    def active(self) -> str:
-        """The lanes that take part in this instruction, as i32."""
-        if not self.guard:
-            return self.mask
-        return self.value(f"and i32 {self.mask}, {self.mask_of(self.guard)}")
-
-    def active_lanes(self) -> str:
-        return self.value(f"and {TRUTH} {self.lanes}, {self.guard}") if self.guard else self.lanes
-
-    def count_zero_divisions(self, zero: str) -> None:
-        here = self.value(f"and i32 {self.mask_of(zero)}, {self.active()}")
-        count = self.value(f"zext i32 {self.intrinsic('llvm.ctpop.i32', 'i32', f'i32 {here}')} to i64")
-        place = self.value(f"getelementptr i8, ptr %c, i64 {CONTEXT['zero_divisions']}")
-        before = self.value(f"load i64, ptr {place}")
-        self.lines.append(f"  store i64 {self.value(f'add i64 {before}, {count}')}, ptr {place}")
-
-    def lane_by_lane(self, function: str, t: Scalar, a: str) -> str:
-        """A function of the C library for each lane."""
-        kind, result = LLVM_TYPES[t.name], "poison"
-        self.declarations[function] = f"declare {kind} @{function}({kind})"
-        for lane in range(LANES):
-            one = self.value(f"extractelement {self.type(t)} {a}, i64 {lane}")
-            one = self.value(f"call {kind} @{function}({kind} {one})")
-            result = self.value(f"insertelement {self.type(t)} {result}, {kind} {one}, i64 {lane}")
-        return result
-
-    def quotient(self, t: Scalar, a: str, b: str) -> str:
-        return self.value(f"{'udiv' if t.kind == 'u' else 'sdiv'} {self.type(t)} {a}, {b}")
-
-    def remainder(self, t: Scalar, a: str, b: str) -> str:
-        return self.value(f"{'urem' if t.kind == 'u' else 'srem'} {self.type(t)} {a}, {b}")
-
-    def saturated(self, source: Scalar, to: Scalar, v: str) -> str:
-        name = f"llvm.fpto{'s' if to.kind == 'i' else 'u'}i.sat.{self.suffix(to)}.{self.suffix(source)}"
-        return self.intrinsic(name, self.type(to), f"{self.type(source)} {v}")
-
-    # operands
-
-    def cast_bits(self, value: str, source: Scalar, to: Scalar) -> str:
-        a, b = self.type(source), self.type(to)
-        return value if a == b else self.value(f"bitcast {a} {value} to {b}")
-
-    def get(self, operand: Operand, t: Scalar) -> str:
-        """An operand as 32 values of a type."""
-        if isinstance(operand, Imm):
-            return self._constant(operand, t)
-        if isinstance(operand, Symbol):
-            return self._symbol(operand, t)
-        if not isinstance(operand, Reg):
-            raise self.fail("expected a register or a constant")
-        name = operand.name
-        if name.startswith("!"):
-            return self.value(f"xor {TRUTH} {self.get(Reg(name[1:]), t)}, splat (i1 true)")
-        width = self._width(name)
-        if width is None:
-            return self._special(name, t)
-        if (t.kind == "b") != (width == 1) or width < t.bits or width > t.bits and not self.widens:
-            raise self.fail(f"register {name} has {width} bits, the instruction works on {t.bits}")
-        bits = self.bits_of(name)
-        lt = self.type(t)
-        views = self.typed.setdefault(name, {})
-        known = views.get(lt)
-        if known is None:
-            if width > t.bits:
-                bits = self.value(f"trunc {self.bits_type(width)} {bits} to {self.bits_type(t.bits)}")
-            known = bits if t.kind == "b" or lt == self.bits_type(t.bits) else self.value(
-                f"bitcast {self.bits_type(t.bits)} {bits} to {lt}")  # fmt: skip
-            views[lt] = known
-        return known
-
-    def _constant(self, operand: Imm, t: Scalar) -> str:
-        if t.kind == "b":
-            return self.number(t, operand.value & 1)
-        if operand.bits and operand.bits != t.bits and t.is_float:
-            raise self.fail(f"a constant of {operand.bits} bits for a type of {t.bits}")
-        value = operand.value & ((1 << t.bits) - 1)
-        value -= (value >> (t.bits - 1)) << t.bits
-        text = f"splat (i{t.bits} {value})"
-        if self.type(t) == self.bits_type(t.bits):
-            return text
-        return self.value(f"bitcast {self.bits_type(t.bits)} {text} to {self.type(t)}")
-
-    def _symbol(self, operand: Symbol, t: Scalar) -> str:
-        if operand.name == "WARP_SZ":
-            return self.number(t, LANES)
-        if operand.name not in self.symbols:
-            raise self.fail(f"unknown name '{operand.name}'")
-        space, offset = self.symbols[operand.name]
-        if t.bits not in (32, 64):
-            raise self.fail(f"an address does not fit into {t.bits} bits")
-        if space in ("shared", "local"):
-            return self.number(t, offset)
-        base = self.context("globals" if space == "global" else "params")
-        whole = self.splat("i64", self.value(f"add i64 {base}, {offset}"))
-        if t.bits == 64:
-            return whole
-        return self.value(f"trunc {self.bits_type(64)} {whole} to {self.bits_type(32)}")
-
-    def address(self, f: Form, base: Reg | Symbol | Imm, space: str) -> str:
-        """The base of an address as 32 numbers of 64 bits: offsets in shared and local memory, else absolute."""
-        if isinstance(base, Reg) and self._width(base.name) == 32:
-            narrow = self.get(base, types.uint32)
-            return self.value(f"zext {self.bits_type(32)} {narrow} to {self.bits_type(64)}")
-        value = self.get(base, types.uint64)
-        own = self.symbols.get(base.name, ("", 0))[0] if isinstance(base, Symbol) else ""
-        if own in ("shared", "local") and space == "generic":
-            value = self.value(f"add {self.bits_type(64)} {value}, {self.window(own)}")
-        elif own and space not in ("generic", "const") and own != space:
-            raise f.refuse(f"accesses '{base.name}', which is in .{own}")  # type: ignore[union-attr]
-        return value
-
-    def parameter(self, f: Form, name: str, offset: int, t: Scalar) -> str:
-        """A parameter of the kernel, or the result of a call."""
-        if (name, offset) in self.call_arguments:
-            return self.call_arguments[name, offset][1]
-        found = next((p for p in self.entry.params if p.name == name), None)
-        if found is None or not 0 <= offset <= found.size - t.bits // 8:
-            raise f.refuse(f"reads beyond the parameter '{name}'" if found else f"reads '{name}', which has no value")
-        place = self.value(f"getelementptr i8, ptr %params, i64 {self.params[name] + offset}")
-        return self.splat(f"i{t.bits}", self.value(f"load i{t.bits}, ptr {place}, align 1"))
-
-    def _special(self, name: str, t: Scalar) -> str:
-        """A special register."""
-        if t.bits not in (16, 32, 64):
-            raise self.fail(f"'{name}' does not fit")
-        if name in ("%tid.x", "%tid.y", "%tid.z"):
-            place = self.value(f"getelementptr i8, ptr %w, i64 {WARP[name[1:].replace('.', '_')]}")
-            word = self.value(f"load {self.bits_type(32)}, ptr {place}, align 64")
-        elif name in _CONSTANT_LANES:
-            word = f"<{', '.join(f'i32 {v - (v >> 31 << 32)}' for v in _CONSTANT_LANES[name])}>"
-        elif name in _SPECIAL:
-            return self.context_splat(_SPECIAL[name], t)
-        elif name == "%warpid":
-            place = self.value(f"getelementptr i8, ptr %w, i64 {WARP['index']}")
-            word = self.splat("i32", self.value(f"load i32, ptr {place}"))
-        elif name == "%dynamic_smem_size":
-            size = self.value(f"sub i64 {self.context('shared_size')}, {self.shared_size}")
-            return self.splat(f"i{t.bits}", size if t.bits == 64 else self.value(f"trunc i64 {size} to i{t.bits}"))
-        elif name in ("%smid", "%gridid"):
-            return self.number(t, 0)
-        elif name == "%nsmid":
-            return self.number(t, 1)
-        else:
-            raise self.fail(f"unknown register '{name}'")
-        if t.bits == 32:
-            return word
-        return self.value(
-            f"{'zext' if t.bits > 32 else 'trunc'} {self.bits_type(32)} {word} to {self.bits_type(t.bits)}"
-        )
-
-    # registers
-
-    def _width(self, name: str) -> int | None:
-        kind = self.entry.type_of(name)
-        return None if kind is None else 8 * SIZES[kind] or 1
-
-    def bits_of(self, name: str) -> str:
-        """The bits of a register, from this block or from the warp's file."""
-        if name not in self.values:
-            width = self._width(name)
-            assert width is not None
-            if width == 1:
-                bits = self.value(f"load i32, ptr {self._in_file(name)}")
-                self.values[name] = self.value(f"bitcast i32 {bits} to {TRUTH}")
-            else:
-                self.values[name] = self.value(f"load {self.bits_type(width)}, ptr {self._in_file(name)}, align 64")
-        return self.values[name]
-
-    def _in_file(self, name: str) -> str:
-        if name not in self.file:
-            width = self._width(name) or 1
-            size = 64 if width == 1 else -(-width // 8 * LANES // 64) * 64
-            self.file[name] = self.file_end
-            self.file_end += size
-        return self.value(f"getelementptr i8, ptr %w, i64 {self.file[name]}")
-
-    def put(self, operand: Operand, value: str, t: Scalar) -> None:
-        """Writes a register; what is narrower than it is widened by its sign, or by zeros."""
-        if not isinstance(operand, Reg) or operand.name.startswith("!"):
-            raise self.fail("expected a register to write")
-        name = operand.name
-        if name == "_":
-            return
-        width = self._width(name)
-        if width is None:
-            raise self.fail(f"register {name} is not declared")
-        if (t.kind == "b") != (width == 1) or width < t.bits or width > t.bits and not self.widens:
-            raise self.fail(f"register {name} has {width} bits, the result {t.bits}")
-        lt = self.type(t)
-        if t.is_float and lt != self.bits_type(t.bits):
-            bits = self.value(f"bitcast {lt} {value} to {self.bits_type(t.bits)}")
-        else:
-            bits = value
-        if t.bits < width:
-            bits = self.value(
-                f"{'sext' if t.kind == 'i' else 'zext'} {self.bits_type(t.bits)} {bits} to {self.bits_type(width)}"
-            )
-        if self.guard:
-            rt = self.bits_type(width)
-            bits = self.value(f"select {TRUTH} {self.guard}, {rt} {bits}, {rt} {self.bits_of(name)}")
-        self.values[name] = bits
-        self.typed.pop(name, None)
-
-    def _spill(self, names: set[str]) -> None:
-        """What the block wrote and others read goes to the warp's file, for the lanes that ran it."""
-        for name in sorted(names):
-            if name not in self.values:
-                continue
-            width, value = self._width(name), self.values[name]
-            place = self._in_file(name)
-            if width == 1:
-                new = self.value(f"and i32 {self.mask_of(value)}, {self.mask}")
-                others = self.value(f"xor i32 {self.mask}, -1")
-                rest = self.value(f"and i32 {self.value(f'load i32, ptr {place}')}, {others}")
-                self.lines.append(f"  store i32 {self.value(f'or i32 {new}, {rest}')}, ptr {place}")
-            else:
-                rt = self.bits_type(width or 1)
-                self.lines.append(f"  store {rt} {value}, ptr %kept, align 64")
-                self.call(f"emu_keep_{width}", f"i32 {self.mask}", f"ptr {place}", "ptr %kept")
-
-    # control
-
-    def function(self) -> WarpCode:
+    def code(self) -> WarpCode:
         found = flow(self.entry, self.form.begins)
         self.position = found.position
         self.stops: list[tuple[int, int]] = [(0, 0)] * len(found.blocks)
@@ -470,31 +162,19 @@ class Warp:
             raise PtxError(
                 self.entry.line, f"the function has {len(found.blocks)} basic blocks, the limit is {WAITING}"
             )
+        self.places.share(found, everything=bool(self.form.head[1]))
+        self.begins = [0] * len(found.blocks)
         for number in found.order:
-            self._block(number, found.blocks[number], found.live_out[number])
-        pick = {"loop-aware": "emu_pick", "ipdom": "emu_pick_ipdom", "random": "emu_pick_random"}[self.form.schedule]
-        control = {"emu_runnable": "i32 @emu_runnable(ptr)", "emu_part": "void @emu_part(ptr, i32, i32, i16, i16)",
-                   pick: f"i64 @{pick}(ptr, ptr)"}  # fmt: skip
-        self.declarations.update({name: f"declare {text}" for name, text in control.items()})
-        self.calls.update(control)
-        symbol = "warp_" + "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in self.entry.name)
-        cases = " ".join(f"i16 {place}, label %b{place}" for place in range(len(found.blocks)))
-        text = "\n".join(
-            [
-                _HEAD.format(symbol=symbol, params=CONTEXT["params"]),
-                _DISPATCH.format(cases=cases, paused=PAUSED, pick=pick),
-                *self.lines,
-                "}",
-                *self.declarations.values(),
-                "",
-            ]
-        )
+            self.begins[self.position[number]] = len(self.words)
+            self._block(number, found.blocks[number])
+        for place in self.targets:
+            self.words[place] = 8 * self.begins[self.words[place]]
         params = [(p, self.params[p.name]) for p in self.entry.params]
-        size = -(-self.file_end // 64) * 64
-        return WarpCode(symbol, text, self.sites, params, self.params_size, self.shared_size, self.local_size, size,
-                        self.position[0], self.calls, self.entry.limits, self._meeting(found), self._tree(found),
-                        [_first_line(found.blocks[block]) for block in found.order], self.stops, self.file,
-                        self.own_file)  # fmt: skip
+        return WarpCode(self.entry.name, self.words, self.handlers, self.targets, self.begins, list(self.numbers),
+                        self.sites, params, self.params_size, self.shared_size, self.local_size, self.places.size,
+                        self.position[0], self.form.schedule, self.entry.limits, self._meeting(found),
+                        self._tree(found), [_first_line(found.blocks[block]) for block in found.order], self.stops,
+                        self.places.own, self.own_file)  # fmt: skip
 
     def _meeting(self, found: Flow) -> list[bool]:
         """By place: whether the block begins with what lanes wait for each other at."""
@@ -509,46 +189,57 @@ class Warp:
         by_place = [*found.order, len(found.blocks)]
         return [place[parents[block]] for block in by_place] + [ranks[block] for block in by_place]
 
-    def _block(self, number: int, block: Block, live_out: set[str]) -> None:
+    # words
+
+    def _handler(self, key: Key | str, *words: int) -> None:
+        self.handlers.append(len(self.words))
+        self.words.append(self.numbers.setdefault(key, len(self.numbers)))
+        self.words.extend(words)
+
+    def _edge(self, place: int, target: int) -> None:
+        to = self.position[target]
+        self.words.extend((to, to, int(to <= place)))
+        self.targets.append(len(self.words) - EDGE + 1)
+
+    def _site(self, instruction: Instruction, kind: AccessKind) -> int:
+        self.sites.append(Site(instruction.line, instruction.loc, kind.what, kind.space, kind.size, kind.parts))
+        return len(self.sites) - 1
+
+    # blocks
+
+    def _block(self, number: int, block: Block) -> None:
         place = self.position[number]
-        self.values, self.typed, self.carry, self.call_arguments = {}, {}, "", {}
-        self.lines.append(f"b{place}:")
-        self.mask = self.value("load i32, ptr %mask")
-        self.lanes = self.value(f"bitcast i32 {self.mask} to {TRUTH}")
+        self.arguments, self.carries = {}, False
         if self.form.head[1]:
             self._stop(place, block)
-        self._count(len(block.body) + (1 if block.ending else 0))
-        changed: set[str] = set()
-        for instruction in block.body:
+        self._handler("emu_count", len(block.body) + (1 if block.ending else 0))
+        self.places.enter(block)
+        for number, instruction in enumerate(block.body):
             self._instruction(instruction)
-            changed.update(written(instruction))
-        guard = ""
-        if block.ending is not None:
-            self.current = block.ending.line
-            form(block.ending)
-            if block.ending.guard:
-                guard = self._guard(block.ending)
-            if block.ending.parts[0] == "brx":
-                table = self.get(block.ending.operands[0], types.uint32)
-        self._spill(changed if self.form.head[1] else changed & live_out)
+            self.places.leave(number)
         ending = block.ending
+        if ending is not None:
+            form(ending)
         kind = ending.parts[0] if ending else ""
-        if ending is None:
-            self._jump(place, block.follow)
+        if ending is None or kind == "bra" and not ending.guard:
+            self._jump(place, block.targets[0] if ending else block.follow)
         elif kind == "bra":
-            self._branch(place, guard, block.targets[0], block.follow)
+            self._some("emu_branch", ending, place, block.targets[0], block.follow)
         elif kind == "brx":
-            self._indexed(table, block.targets)
-        elif is_barrier(ending):
-            self._barrier(ending, guard)
-            self._leave(place, guard, WAITING, block.follow)
+            self._indexed(ending, block.targets)
         elif kind == "trap":
-            self._trap(place, guard, ending)
+            if ending.guard:
+                raise PtxError(ending.line, "a guarded trap is not supported")
+            self._handler("emu_trapped", self._site(ending, AccessKind("trap", "", 0, 1)))
+        elif is_barrier(ending):
+            self._barrier(ending, place, block.follow)
+        elif ending.guard:
+            self._some("emu_leave_some", ending, place, block.follow)
         else:
-            self._leave(place, guard, LEFT, block.follow)
+            self._handler("emu_leave")
 
     def _stop(self, place: int, block: Block) -> None:
-        """A debugger may stop here: all registers are in the warp's file."""
+        """A debugger may stop here: all registers are in the warp's state."""
         first = next(iter((*block.body, *((block.ending,) if block.ending else ()))), None)
         if first is None or not first.loc[1] or first.loc[0] in self.form.quiet:
             return
@@ -556,140 +247,303 @@ class Warp:
         if first.loc[0] == self.own_file and begins <= first.loc[1] < body:
             return  # what comes before the kernel's body
         self.stops[place] = first.loc
-        self.declarations["emu_step"] = "declare i1 @emu_step(ptr, ptr, i32, i64, i64)"
-        line = first.loc[0] << 24 | first.loc[1]
-        self.calls.add("emu_step")
-        self.lines.append(f"  store i16 {place}, ptr %next")
-        stop = self.value(f"call i1 @emu_step(ptr %c, ptr %w, i32 {self.mask}, i64 {place}, i64 {line})")
-        go = self._label("go")
-        self.lines.append(f"  br i1 {stop}, label %pause, label %{go}")
-        self._start(go)
-
-    def _instruction(self, instruction: Instruction) -> None:
-        self.current = instruction.line
-        taken = form(instruction)
-        self.widens = taken.name in ("ld", "ldu", "st", "cvt")  # the others want registers of their type's size
-        self.guard = self._guard(instruction) if instruction.guard else ""
-        RULES[taken.name][0](self, taken)
-        self.guard = ""
-
-    def _guard(self, instruction: Instruction) -> str:
-        name = ("!" if instruction.negated else "") + instruction.guard
-        return self.get(Reg(name), types.bool_)
-
-    def _count(self, instructions: int) -> None:
-        """Instructions of the warp, and of its threads."""
-        threads = self.value(f"zext i32 {self.intrinsic('llvm.ctpop.i32', 'i32', f'i32 {self.mask}')} to i64")
-        for name, more in (("warp_instructions", str(instructions)),
-                           ("thread_instructions", self.value(f"mul i64 {threads}, {instructions}"))):  # fmt: skip
-            place = self.value(f"getelementptr i8, ptr %c, i64 {CONTEXT[name]}")
-            before = self.value(f"load i64, ptr {place}")
-            self.lines.append(f"  store i64 {self.value(f'add i64 {before}, {more}')}, ptr {place}")
-
-    def _label(self, stem: str) -> str:
-        self.counter += 1
-        return f"{stem}{self.counter}"
-
-    def _start(self, label: str) -> None:
-        self.lines.append(f"{label}:")
+        self._handler("emu_stop", place, first.loc[0] << 24 | first.loc[1])
 
     def _jump(self, place: int, target: int) -> None:
-        """All lanes of the mask go to one block."""
+        """All lanes go to one block."""
         if target == EXIT:
-            self.lines.append(f"  store i16 {LEFT - 0x10000}, ptr %next\n  br label %leave")
-            return
-        to = self.position[target]
-        self.lines.append(f"  store i16 {to}, ptr %next")
-        live = self.value("load i32, ptr %live")
-        together = self.value(f"icmp eq i32 {live}, {self.mask}")
-        if to > place:
-            self.lines.append(f"  br i1 {together}, label %b{to}, label %park")
-            return
-        again = self._label("again")  # a loop: look whether to pause
-        self.lines.append(f"  br i1 {together}, label %{again}, label %park")
-        self._start(again)
-        spent, stop = self.context("warp_instructions"), self.context("stop")
-        self.lines.append(f"  br i1 {self.value(f'icmp ult i64 {spent}, {stop}')}, label %b{to}, label %pause")
+            self._handler("emu_leave")
+        else:
+            self._handler("emu_edge")
+            self._edge(place, target)
 
-    def _branch(self, place: int, guard: str, target: int, follow: int) -> None:
-        if not guard:
-            self._jump(place, target)
-            return
-        taken = self.value(f"and i32 {self.mask_of(guard)}, {self.mask}")
-        none, some, every, both = (self._label(stem) for stem in ("none", "some", "every", "both"))
-        self.lines.append(f"  br i1 {self.value(f'icmp eq i32 {taken}, 0')}, label %{none}, label %{some}")
-        self._start(none)
-        self._jump(place, follow)
-        self._start(some)
-        self.lines.append(f"  br i1 {self.value(f'icmp eq i32 {taken}, {self.mask}')}, label %{every}, label %{both}")
-        self._start(every)
-        self._jump(place, target)
-        self._start(both)
-        if follow == EXIT:
-            raise self.fail("the function ends behind a branch that not all threads take")
-        self.lines.append(f"  store i32 {taken}, ptr %taken\n  store i16 {self.position[target]}, ptr %next\n"
-                          f"  store i16 {self.position[follow]}, ptr %other\n  br label %part")  # fmt: skip
+    def _some(self, handler: str, ending: Instruction, place: int, *targets: int) -> None:
+        """What an ending does for the lanes of its guard, and where the lanes go on that go on."""
+        if targets[-1] == EXIT:
+            raise PtxError(ending.line, f"the function ends behind '{ending.opcode}', which not all threads take")
+        self._handler(handler, self._guard(ending), -1 if ending.negated else 0)
+        for target in targets:
+            self._edge(place, target)
 
-    def _indexed(self, index: str, targets: tuple[int, ...]) -> None:
+    def _indexed(self, ending: Instruction, targets: tuple[int, ...]) -> None:
         """Each lane goes where its index says."""
-        chosen = self.value(f"trunc {self.bits_type(32)} {index} to {_PLACES}")
-        places = f"splat (i16 {self.position[targets[-1]]})"
-        for number, target in enumerate(targets[:-1]):
-            equal = self.value(f"icmp eq {_PLACES} {chosen}, splat (i16 {number})")
-            places = self.value(
-                f"select {TRUTH} {equal}, {_PLACES} splat (i16 {self.position[target]}), {_PLACES} {places}"
-            )
-        old = self.value(f"load {_PLACES}, ptr %w, align 64")
-        new = self.value(f"select {TRUTH} {self.lanes}, {_PLACES} {places}, {_PLACES} {old}")
-        self.lines.append(f"  store {_PLACES} {new}, ptr %w, align 64\n  br label %dispatch")
+        index = ending.operands[0]
+        place, bits = self.places.of(index.name) if isinstance(index, Reg) else (0, 0)
+        if bits != 32 or ending.guard:
+            raise PtxError(ending.line, f"'{ending.opcode}' needs a register of 32 bits and no guard")
+        self._handler("emu_indexed", place, len(targets), *(self.position[target] for target in targets))
 
-    def _barrier(self, ending: Instruction, guard: str) -> None:
+    def _barrier(self, ending: Instruction, place: int, follow: int) -> None:
         barrier = ending.operands[0] if ending.operands else Imm(0)
         if len(ending.operands) > 1 or not isinstance(barrier, Imm) or barrier.value or "red" in ending.parts:
-            raise self.fail(f"'{ending.opcode}' is supported for barrier 0 and all threads only")
-        taken = self.value(f"and i32 {self.mask_of(guard)}, {self.mask}") if guard else self.mask
-        self.call("emu_barrier", f"i32 {taken}", f"i64 {self.site(ending, 'barrier', '', 0)}")
+            raise PtxError(ending.line, f"'{ending.opcode}' is supported for barrier 0 and all threads only")
+        site = self._site(ending, AccessKind("barrier", "", 0, 1))
+        if ending.guard:
+            self._some("emu_wait_some", ending, place, follow)
+            self.words.append(site)
+        else:
+            self._handler("emu_wait", site, LEFT if follow == EXIT else self.position[follow])
 
-    def _leave(self, place: int, guard: str, state: int, follow: int) -> None:
-        """Lanes end (LEFT), or wait at a barrier (WAITING) and go on behind it."""
-        if state == WAITING:
-            resume = LEFT if follow == EXIT else self.position[follow]
-            resume -= (resume >> 15) << 16
-            at = self.value(f"getelementptr i8, ptr %w, i64 {WARP['resume']}")
-            old = self.value(f"load {_PLACES}, ptr {at}, align 64")
-            new = self.value(f"select {TRUTH} {self.lanes}, {_PLACES} splat (i16 {resume}), {_PLACES} {old}")
-            self.lines.append(f"  store {_PLACES} {new}, ptr {at}, align 64")
-        self.lines.append(f"  store i16 {state - 0x10000}, ptr %next")
-        if not guard:
-            self.lines.append("  br label %leave")
+    # instructions
+
+    def _instruction(self, one: Instruction) -> None:
+        if one.parts[0] == "call":
+            self._call(one)
             return
-        taken = self.value(f"and i32 {self.mask_of(guard)}, {self.mask}")
-        rest = self.value(f"and i32 {self.value(f'xor i32 {taken}, -1')}, {self.mask}")
-        some, none, stay, go = (self._label(stem) for stem in ("some", "none", "stay", "go"))
-        self.lines.append(f"  br i1 {self.value(f'icmp eq i32 {taken}, 0')}, label %{none}, label %{some}")
-        self._start(none)
-        self._jump(place, follow)
-        self._start(some)
-        self.lines.append(f"  br i1 {self.value(f'icmp eq i32 {rest}, 0')}, label %{go}, label %{stay}")
-        self._start(stay)
-        # those that stay wait at the next block; the others become the mask
-        if follow == EXIT:
-            raise self.fail("the function ends behind an instruction that not all threads take")
-        rest_lanes = self.value(f"bitcast i32 {rest} to {TRUTH}")
-        old = self.value(f"load {_PLACES}, ptr %w, align 64")
-        new = self.value(f"select {TRUTH} {rest_lanes}, {_PLACES} splat (i16 {self.position[follow]}), {_PLACES} {old}")
-        self.lines.append(
-            f"  store {_PLACES} {new}, ptr %w, align 64\n  store i32 {taken}, ptr %mask\n  br label %{go}"
-        )
-        self._start(go)
-        self.lines.append("  br label %leave")
+        if "param" in one.parts and self._is_argument(one):
+            return
+        if one.parts[0] in _READS_CARRY and not self.carries:
+            raise PtxError(one.line, f"'{one.opcode}' reads a carry that no instruction of its block has set")
+        self.carries |= _SETS_CARRY in one.parts
+        self._operation(one)
 
-    def _trap(self, place: int, guard: str, ending: Instruction) -> None:
-        site = self.site(ending, "trap", "", 0)
-        if guard:
-            raise self.fail("a guarded trap is not supported")
-        self.call("emu_trap", f"i32 {self.mask}", f"i64 {site}", f"i64 {TRAP}")
-        self.lines.append(f"  store i16 {LEFT - 0x10000}, ptr %next\n  br label %leave")
+    def _operation(self, one: Instruction) -> None:
+        """The handler of an instruction, and its words."""
+        key: list[str | int] = [one.opcode]
+        words: list[int] = []
+        if one.guard:
+            key.append("-" if one.negated else "+")
+            words.append(self._guard(one))
+        fixed = _FIXED.get(one.parts[0], ())
+        writes = bool(one.writes)
+        for number, operand in enumerate(one.operands):
+            self._describe(one, operand, key, words, writes, number in fixed)
+            writes = False
+        self._append(one, tuple(key), words)
+
+    def _append(self, one: Instruction, key: Key, words: list[int]) -> None:
+        known = _operations.get(key)
+        if known is None:
+            known = _operations[key] = operation(_as_described(one, key), len(words))
+        if known.accesses:
+            words.extend(self._site(one, kind) for kind in known.accesses)
+        self._handler(key, *words)
+
+    def _guard(self, one: Instruction) -> int:
+        """The place of the guard."""
+        place, bits = self.places.of(one.guard)
+        if bits != 1:
+            raise PtxError(one.line, f"the guard {one.guard} is no predicate")
+        return place
+
+    def _describe(self, one: Instruction, operand: Operand, key: list[str | int], words: list[int], writes: bool,
+                  fixed: bool) -> None:  # fmt: skip
+        """What a handler depends on goes to the key, what it reads to the words; `_as_described` is the reverse."""
+        if isinstance(operand, Reg):
+            name = operand.name
+            if name[0] == "!":
+                place, bits = self.places.of(name[1:])
+                key.append("!")
+            else:
+                place, bits = self.places.of(name)
+                key.append(name if not bits else "kept" if writes and name in self.places.own else "register")
+            if bits:
+                key.append(bits)
+                words.append(place)
+        elif isinstance(operand, Imm):
+            if fixed:
+                key.extend(("=", operand.value, operand.bits))
+            else:
+                key.extend(("constant", operand.bits))
+                words.append(_signed(operand.value))
+        elif isinstance(operand, Address):
+            key.append("[")
+            self._describe(one, operand.base, key, words, False, False)
+            words.append(operand.offset)
+        elif isinstance(operand, Symbol):
+            if operand.name == "WARP_SZ":
+                space, offset = "lanes", LANES
+            elif operand.name in self.symbols:
+                space, offset = self.symbols[operand.name]
+            else:
+                raise PtxError(one.line, f"unknown name '{operand.name}'")
+            key.append(space)
+            words.append(offset)
+        else:
+            key.extend(("{", len(operand.items)))
+            for item in operand.items:
+                self._describe(one, item, key, words, writes, False)
+
+    # calls
+
+    def _is_argument(self, one: Instruction) -> bool:
+        """Whether it gives a call an argument, or takes its result: these are no accesses to memory."""
+        storing = one.parts[0] == "st"
+        address = one.operands[0 if storing else 1] if len(one.operands) > 1 else None
+        if one.parts[0] not in ("ld", "st") or not isinstance(address, Address) or not isinstance(address.base, Symbol):
+            return False
+        taken = form(one)
+        given = one.operands[1 if storing else 0]
+        items = given.items if isinstance(given, Group) else (given,)
+        size, name = SIZES[taken.names[0]], address.base.name
+        for number, item in enumerate(items):
+            offset = address.offset + number * size
+            if storing:
+                held = Reg(f"%argument {name} {offset}")
+                self.places.declare(held.name, size)
+                self._operation(Instruction(one.line, f"mov.b{8 * size}", (held, item), loc=one.loc))
+                self.arguments[name, offset] = held
+            elif (name, offset) in self.arguments:
+                self._operation(
+                    Instruction(one.line, f"mov.b{8 * size}", (item, self.arguments[name, offset]), loc=one.loc)
+                )
+            else:
+                self._check_parameter(one, name, offset, size)
+        return storing or (name, address.offset) in self.arguments
+
+    def _check_parameter(self, one: Instruction, name: str, offset: int, size: int) -> None:
+        found = next((p for p in self.entry.params if p.name == name), None)
+        if found is None or not 0 <= offset <= found.size - size:
+            reason = f"reads beyond the parameter '{name}'" if found else f"reads '{name}', which has no value"
+            raise PtxError(one.line, f"'{one.opcode}' {reason}")
+
+    def _call(self, one: Instruction) -> None:
+        """Calls a function that every driver has. The arguments are what `st.param` stored before."""
+        form(one)
+        name = next((o for o in one.operands if isinstance(o, Symbol)), None)
+        groups = [o for o in one.operands if isinstance(o, Group)]
+        if name is None or not groups:
+            raise PtxError(one.line, f"'{one.opcode}' calls through a pointer, or passes nothing")
+        passed: list[Operand] = []
+        for item in groups[-1].items:
+            held = self.arguments.get((item.name, 0)) if isinstance(item, Reg | Symbol) else None
+            if held is None:
+                raise PtxError(one.line, f"'{one.opcode}' passes what has no value")
+            passed.append(held)
+        key: list[str | int] = [one.opcode, name.name]
+        words: list[int] = []
+        if one.guard:
+            raise PtxError(one.line, f"'{one.opcode}' is not supported under a guard")
+        arguments = Group(tuple(passed))
+        self._describe(one, arguments, key, words, False, False)
+        self._append(replace(one, operands=(Symbol(name.name), arguments)), tuple(key), words)
+        for item in groups[0].items if len(groups) > 1 else ():
+            assert isinstance(item, Reg | Symbol)
+            self.arguments[item.name, 0] = Imm(0)
+
+
+def _as_described(one: Instruction, key: Key) -> Instruction:
+    """The instruction as its key describes it: with the numbers of words for what differs from case to case."""
+    parts, words = iter(key[1 + bool(one.guard) :]), itertools.count(int(bool(one.guard)))
+
+    def read(operand: Operand) -> Operand:
+        part = next(parts)
+        if isinstance(operand, Reg):
+            if part == operand.name:
+                return operand  # a special register
+            bits = next(parts)
+            assert isinstance(bits, int)
+            return Slot(operand.name, next(words), bits, part == "!", part == "kept")
+        if isinstance(operand, Imm):
+            bits = next(parts)
+            assert isinstance(bits, int)
+            if part == "constant":
+                return Given("", next(words), bits)
+            next(parts)
+            return operand
+        if isinstance(operand, Address):
+            base = read(operand.base)
+            assert isinstance(base, Reg | Symbol | Imm)
+            return Address(base, next(words))
+        if isinstance(operand, Group):
+            next(parts)
+            return Group(tuple(map(read, operand.items)), operand.pair)
+        if part == "lanes":
+            return Given("", next(words))
+        return operand if part == operand.name else Place(operand.name, next(words), str(part))
+
+    return replace(one, operands=tuple(map(read, one.operands)))
+
+
+class _Registers:
+    """Where registers lie in a warp's state."""
+
+    def __init__(self, entry: Entry):
+        self.entry = entry
+        self.own: dict[str, int] = {}  # those that live between blocks → their places
+        self.size = WARP["registers"]
+        self._bits: dict[str, int] = {}
+        self._here: dict[str, int] = {}  # those of the block
+        self._free: dict[int, list[int]] = {}  # places by size
+        self._last: list[list[str]] = []  # registers that each instruction of the block is the last to have
+
+    def share(self, found: Flow, everything: bool) -> None:
+        """Gives a place to each register that lives between blocks, or to all."""
+        names: set[str] = set().union(*found.live_in, *found.live_out)
+        if everything:
+            for block in found.blocks:
+                for one in block.body:
+                    names.update(one.writes)
+        for name in sorted(names):
+            bits = self.bits(name)
+            if bits:
+                self.own[name] = self._new(bits)
+
+    def enter(self, block: Block) -> None:
+        """Begins with a block, whose own registers share places."""
+        for name in list(self._here):
+            self._release(name)
+        last: dict[str, int] = {}
+        for number, one in enumerate(block.body):
+            for name in one.reads:
+                last[name] = number
+            for name in one.writes:
+                last[name] = number
+        ending = block.ending
+        for name in ending.reads if ending is not None else ():
+            last.pop(name, None)
+        self._last = [[] for _ in block.body]
+        for name, number in last.items():
+            if name not in self.own:
+                self._last[number].append(name)
+
+    def leave(self, number: int) -> None:
+        """An instruction of the block is done: the places of what no later one has are free."""
+        for name in self._last[number]:
+            if name in self._here:
+                self._release(name)
+
+    def _release(self, name: str) -> None:
+        self._free.setdefault(_room(self._bits[name]), []).append(self._here.pop(name))
+
+    def declare(self, name: str, size: int) -> None:
+        """A register that the text does not declare, of so many bytes."""
+        self._bits[name] = 8 * size
+
+    def of(self, name: str) -> tuple[int, int]:
+        """The place of a register and its bits: 1 for a predicate, 0 for what is none that the text declares."""
+        bits = self._bits.get(name)
+        if bits is None:
+            bits = self.bits(name)
+        place = self.own.get(name)
+        if place is None:
+            place = self._here.get(name)
+            if place is None and bits:
+                free = self._free.get(_room(bits))
+                place = self._here[name] = free.pop() if free else self._new(bits)
+        return place or 0, bits
+
+    def bits(self, name: str) -> int:
+        """The bits of a register, as `of` has them."""
+        kind = self.entry.type_of(name)
+        found = self._bits[name] = 0 if kind is None else 8 * SIZES[kind] or 1
+        return found
+
+    def _new(self, bits: int) -> int:
+        place = self.size
+        self.size += _room(bits)
+        return place
+
+
+def _room(bits: int) -> int:
+    """Bytes of a register of all lanes, in lines of the cache."""
+    return max(bits * LANES // 8, 64)
+
+
+def _signed(value: int) -> int:
+    """The low 64 bits of a number as they fit into a word."""
+    value &= _WORD
+    return value - (value >> 63 << 64)
 
 
 def _first_line(block: Block) -> tuple[int, int]:
@@ -715,64 +569,3 @@ def _symbols(operands: tuple[Operand, ...]) -> set[str]:
         elif isinstance(operand, Group):
             found |= _symbols(operand.items)
     return found
-
-
-_HEAD = f"""define i32 @{{symbol}}(ptr noalias %c, ptr noalias %w) nounwind {{{{
-entry:
-  %mask = alloca i32
-  %live = alloca i32
-  %taken = alloca i32
-  %next = alloca i16
-  %other = alloca i16
-  %at = alloca <{LANES} x i64>, align 64
-  %in = alloca <{LANES} x i64>, align 64
-  %in2 = alloca <{LANES} x i64>, align 64
-  %kept = alloca <{LANES} x i64>, align 64
-  %truth = alloca <{LANES} x i32>, align 64
-  %out = alloca <{LANES} x i64>, align 64
-  %params.at = getelementptr i8, ptr %c, i64 {{params}}
-  %params = load ptr, ptr %params.at
-  %can = call i32 @emu_runnable(ptr %w)
-  store i32 %can, ptr %live
-  br label %dispatch"""
-
-# what blocks jump to when the lanes do not all go on together
-_DISPATCH = """
-part:
-  %part.mask = load i32, ptr %mask
-  %part.taken = load i32, ptr %taken
-  %part.next = load i16, ptr %next
-  %part.other = load i16, ptr %other
-  call void @emu_part(ptr %w, i32 %part.mask, i32 %part.taken, i16 %part.next, i16 %part.other)
-  br label %dispatch
-leave:
-  %leave.mask = load i32, ptr %mask
-  %leave.live = load i32, ptr %live
-  %leave.not = xor i32 %leave.mask, -1
-  %leave.rest = and i32 %leave.live, %leave.not
-  store i32 %leave.rest, ptr %live
-  br label %park
-park:
-  %park.mask = load i32, ptr %mask
-  %park.next = load i16, ptr %next
-  call void @emu_part(ptr %w, i32 %park.mask, i32 %park.mask, i16 %park.next, i16 %park.next)
-  br label %dispatch
-dispatch:
-  %picked = call i64 @{pick}(ptr %c, ptr %w)
-  %some = icmp sge i64 %picked, 0
-  br i1 %some, label %go, label %return
-go:
-  %chosen = trunc i64 %picked to i16
-  %picked.mask = lshr i64 %picked, 16
-  %here = trunc i64 %picked.mask to i32
-  store i32 %here, ptr %mask
-  switch i16 %chosen, label %return [ {cases} ]
-return:
-  %inverse = trunc i64 %picked to i32
-  %state = xor i32 %inverse, -1
-  ret i32 %state
-pause:
-  %pause.mask = load i32, ptr %mask
-  %pause.next = load i16, ptr %next
-  call void @emu_part(ptr %w, i32 %pause.mask, i32 %pause.mask, i16 %pause.next, i16 %pause.next)
-  ret i32 {paused}"""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.compiler import types
+from engine.compiler.emit_warp32_handler import Place
 from engine.compiler.emit_warp32_ops import RULES, SCALARS, TRUTH, Form, rule
 from engine.compiler.emit_warp32_runtime import ATOMS, access_name, atom_name
-from engine.compiler.ptx_parser import SIZES, Address, Group, Imm, Operand, Reg, Symbol
+from engine.compiler.ptx_parser import SIZES, Address, Group, Imm, Operand, Symbol
 from engine.compiler.types import Scalar
 from engine.compiler.warp_layout import GENERIC, GLOBAL, LANES
 
 if TYPE_CHECKING:
-    from engine.compiler.emit_warp32 import Warp
+    from engine.compiler.emit_warp32_handler import Handler
 
 _CACHING = "ca cg cs cv lu wb wt nc L1 L2"
 _ORDER = "weak relaxed acquire release acq_rel seq_cst volatile cta cluster gpu sys mmio"
@@ -50,25 +51,28 @@ def _address(f: Form, place: int) -> Address:
 class Access:
     """One access to memory, with the addresses of all lanes stored where the runtime's functions read them."""
 
-    def __init__(self, e: Warp, f: Form, address: Address, what: str, size: int, count: int = 1):
+    def __init__(self, e: Handler, f: Form, address: Address, what: str, size: int, count: int = 1):
         self.e, self.space, self.size = e, space_of(f), size
-        base, offset = address.base, address.offset
+        base = address.base
         if self.space == "param":
             self.space = "generic"  # addresses in the parameters are absolute ones
         self.family = self.space if self.space in ("shared", "local") else "memory"
         if what != "atomic" and not _ATOMIC.isdisjoint(f.marks):
             what = f"atomic {what}"
-        self.site = e.site(f.source, what, self.space, size * count, count)
+        self.site = e.site(what, self.space, size * count, count)
         self.unaligned = size * count - 1
         e.lines.append(f"  store {e.type(types.uint64)} {e.address(f, base, self.space)}, ptr %at, align 64")
-        self.offset = offset
+        self.word = address.offset  # the number of the word that has it
+
+    def offset(self, place: int) -> str:
+        return self.e.value(f"add i64 {self.e.word(self.word)}, {place * self.size}")
 
     def call(self, what: str, scalar: Scalar, place: int, values: str) -> None:
-        e, offset = self.e, self.offset + place * self.size
+        e = self.e
         unaligned = self.unaligned if place == 0 else self.size - 1
         space = GENERIC if self.space == "generic" else GLOBAL
         name = access_name(what, self.family, scalar.bits)
-        e.call(name, f"i32 {e.active()}", "ptr %at", f"i64 {offset}", f"ptr {values}", f"i64 {self.site}",
+        e.call(name, f"i32 {e.active()}", "ptr %at", f"i64 {self.offset(place)}", f"ptr {values}", f"i64 {self.site}",
                f"i64 {unaligned}", f"i32 {space}")  # fmt: skip
 
     def load(self, scalar: Scalar, place: int) -> str:
@@ -81,15 +85,15 @@ class Access:
 
 
 @rule("ld ldu", f"{_PLACES} {_CACHING} {_ORDER} {_VECTORS} param::entry unified")
-def _load(e: Warp, f: Form) -> None:
+def _load(e: Handler, f: Form) -> None:
     t, address = f.t, _address(f, 1)
     items = _elements(f, f.d)
     size = SIZES[f.names[0]]
     raw = SCALARS[f"b{8 * size}"]
-    if space_of(f) == "param" and isinstance(address.base, Symbol):
+    if space_of(f) == "param" and isinstance(address.base, Place):
         for place, item in enumerate(items):
-            value = e.parameter(f, address.base.name, address.offset + place * size, raw)
-            e.put(item, value, _as_loaded(t))
+            offset = e.value(f"add i64 {e.word(address.offset)}, {place * size}")
+            e.put(item, e.parameter(address.base, offset, raw), _as_loaded(t))
         return
     access = Access(e, f, address, "load", size, len(items))
     for place, item in enumerate(items):
@@ -102,24 +106,20 @@ def _as_loaded(t: Scalar) -> Scalar:
 
 
 @rule("st", f"{_PLACES} {_CACHING} {_ORDER} {_VECTORS}")
-def _store(e: Warp, f: Form) -> None:
+def _store(e: Handler, f: Form) -> None:
     address = _address(f, 0)
     items = _elements(f, f.operand(1))
     size = SIZES[f.names[0]]
     raw = SCALARS[f"b{8 * size}"]
-    if space_of(f) == "param":
-        if not isinstance(address.base, Symbol):
-            raise f.refuse()
-        for place, item in enumerate(items):
-            e.call_arguments[address.base.name, address.offset + place * size] = (raw, e.get(item, raw))
-        return
+    if space_of(f) == "param":  # arguments of calls are no memory (see `emit_warp32`)
+        raise f.refuse()
     access = Access(e, f, address, "store", size, len(items))
     for place, item in enumerate(items):
         access.store(raw, place, e.get(item, raw))
 
 
 @rule("atom red", f"{_PLACES} {_ORDER} noftz {' '.join(ATOMS)}")
-def _atom(e: Warp, f: Form) -> None:
+def _atom(e: Handler, f: Form) -> None:
     op = next((mark for mark in f.marks if mark in ATOMS), "")
     kind = f.names[0]
     if op in ("and", "or", "xor", "exch", "cas") or not op:
@@ -137,14 +137,14 @@ def _atom(e: Warp, f: Form) -> None:
             e.lines.append(f"  store {lt} {e.get(f.operand(first + place), raw)}, ptr {where}, align 64")
     space = GENERIC if access.space == "generic" else GLOBAL
     name = atom_name(op, kind, access.family)
-    e.call(name, f"i32 {e.active()}", "ptr %at", f"i64 {access.offset}", "ptr %in", "ptr %in2", "ptr %out",
+    e.call(name, f"i32 {e.active()}", "ptr %at", f"i64 {access.offset(0)}", "ptr %in", "ptr %in2", "ptr %out",
            f"i64 {access.site}", f"i32 {space}")  # fmt: skip
     if f.name == "atom":
         e.put(f.d, e.value(f"load {lt}, ptr %out, align 64"), raw)
 
 
 @rule("cp", f"async ca cg shared global commit_group wait_group wait_all {_PLACES}", "b")
-def _copy_async(e: Warp, f: Form) -> None:
+def _copy_async(e: Handler, f: Form) -> None:
     """Copies at once; the groups that would be waited for are then always empty."""
     if not {"commit_group", "wait_group", "wait_all"}.isdisjoint(f.marks):
         return
@@ -163,7 +163,7 @@ def _copy_async(e: Warp, f: Form) -> None:
 
 
 @rule("cvta", f"to {_PLACES}", "u")
-def _cvta(e: Warp, f: Form) -> None:
+def _cvta(e: Handler, f: Form) -> None:
     t, space = types.uint64, space_of(f)
     lt = e.type(t)
     if f.t.bits != 64:
@@ -176,7 +176,7 @@ def _cvta(e: Warp, f: Form) -> None:
 
 
 @rule("isspacep", _PLACES, "")
-def _isspacep(e: Warp, f: Form) -> None:
+def _isspacep(e: Handler, f: Form) -> None:
     lt, value = e.type(types.uint64), e.get(f.operand(1), types.uint64)
     space = space_of(f)
 
@@ -193,12 +193,12 @@ def _isspacep(e: Warp, f: Form) -> None:
 
 
 @rule("membar fence", "cta gl sys acq_rel sc gpu cluster acquire release proxy async alias")
-def _fence(e: Warp, f: Form) -> None:
+def _fence(e: Handler, f: Form) -> None:
     """Lanes and blocks run in one order that all of them see."""
 
 
 @rule("nanosleep prefetch prefetchu brkpt pmevent discard applypriority", f"{_PLACES} L1 L2 evict_normal mask", "ub")
-def _nothing(e: Warp, f: Form) -> None:
+def _nothing(e: Handler, f: Form) -> None:
     """Changes nothing that a program can see."""
 
 
@@ -213,7 +213,7 @@ _LANE_NUMBERS = _lanes_constant(list(range(LANES)))
 
 
 @rule("shfl", "sync up down bfly idx", "b")
-def _shuffle(e: Warp, f: Form) -> None:
+def _shuffle(e: Handler, f: Form) -> None:
     word = e.type(_WORD)
     value, b, c = (e.get(f.operand(k), _WORD) for k in (1, 2, 3))
     by = e.value(f"and {word} {b}, {e.number(_WORD, 31)}")
@@ -245,7 +245,7 @@ def _shuffle(e: Warp, f: Form) -> None:
 
 
 @rule("vote", "sync all any uni ballot", "pb")
-def _vote(e: Warp, f: Form) -> None:
+def _vote(e: Handler, f: Form) -> None:
     votes = e.mask_of(e.get(f.operand(1), types.bool_))
     active = e.active()
     yes = e.value(f"and i32 {votes}, {active}")
@@ -264,12 +264,12 @@ def _vote(e: Warp, f: Form) -> None:
 
 
 @rule("activemask", "", "b")
-def _activemask(e: Warp, f: Form) -> None:
+def _activemask(e: Handler, f: Form) -> None:
     e.put(f.d, e.splat("i32", e.active()), _WORD)
 
 
 @rule("match", "sync any all", "b")
-def _match(e: Warp, f: Form) -> None:
+def _match(e: Handler, f: Form) -> None:
     t = f.t
     wide = e.get(f.operand(1), t)
     if t.bits == 32:
@@ -290,7 +290,7 @@ _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1}
 
 
 @rule("redux", "sync add min max and or xor", "sub")
-def _redux(e: Warp, f: Form) -> None:
+def _redux(e: Handler, f: Form) -> None:
     t, lt = f.t, e.type(f.t)
     op = next(mark for mark in f.marks if mark != "sync")
     neutral = _NEUTRAL.get(op, t.range[1] if op == "min" else t.range[0])
@@ -302,7 +302,7 @@ def _redux(e: Warp, f: Form) -> None:
 
 
 @rule("elect", "sync", "")
-def _elect(e: Warp, f: Form) -> None:
+def _elect(e: Handler, f: Form) -> None:
     leader = e.intrinsic("llvm.cttz.i32", "i32", f"i32 {e.active()}", "i1 true")
     is_leader = e.value(f"icmp eq {e.type(_WORD)} {_LANE_NUMBERS}, {e.splat('i32', leader)}")
     destinations = f.d.items if isinstance(f.d, Group) else (f.d,)
@@ -312,7 +312,7 @@ def _elect(e: Warp, f: Form) -> None:
 
 
 @rule("bar barrier", "warp sync cta aligned arrive red", "b")
-def _warp_barrier(e: Warp, f: Form) -> None:
+def _warp_barrier(e: Handler, f: Form) -> None:
     """`bar.warp.sync`: the lanes of a warp run together as it is. A block's barrier ends a basic block instead."""
     if "warp" not in f.marks:
         raise f.refuse()
@@ -322,38 +322,28 @@ def _warp_barrier(e: Warp, f: Form) -> None:
 
 
 @rule("call", "uni", "")
-def _call(e: Warp, f: Form) -> None:
-    """Calls a function that every driver has. The arguments are what `st.param` stored before."""
-    operands = f.source.operands
-    name = next((o for o in operands if isinstance(o, Symbol)), None)
-    if name is None or name.name not in _FUNCTIONS:
-        raise f.refuse(f"calls '{name.name}', and calls are not supported" if name else "calls through a pointer")
-    groups = [o for o in operands if isinstance(o, Group)]
-    texts = []
-    for item in groups[-1].items:
-        assert isinstance(item, Reg | Symbol)
-        if (item.name, 0) not in e.call_arguments:
-            raise f.refuse(f"passes '{item.name}', which has no value")
-        texts.append(e.call_arguments[item.name, 0][1])
-    if len(texts) != 2:
-        raise f.refuse(f"passes {len(texts)} arguments to '{name.name}', which takes 2")
-    _FUNCTIONS[name.name](e, f, *texts)
-    for item in groups[0].items if len(groups) > 1 else ():
-        assert isinstance(item, Reg | Symbol)
-        e.call_arguments[item.name, 0] = (_WORD, "zeroinitializer")
+def _call(e: Handler, f: Form) -> None:
+    """Calls a function that every driver has: its name, and its arguments."""
+    name, arguments = f.operand(0), f.operand(1)
+    assert isinstance(name, Symbol) and isinstance(arguments, Group)
+    if name.name not in _FUNCTIONS:
+        raise f.refuse(f"calls '{name.name}', and calls are not supported")
+    if len(arguments.items) != 2:
+        raise f.refuse(f"passes {len(arguments.items)} arguments to '{name.name}', which takes 2")
+    _FUNCTIONS[name.name](e, *arguments.items)
 
 
-def _print(e: Warp, f: Form, text: str, values: str) -> None:
+def _print(e: Handler, text: Operand, values: Operand) -> None:
     for given, where in ((text, "%at"), (values, "%in")):
-        e.lines.append(f"  store {e.type(types.uint64)} {given}, ptr {where}, align 64")
+        e.lines.append(f"  store {e.type(types.uint64)} {e.get(given, types.uint64)}, ptr {where}, align 64")
     e.call("emu_print", f"i32 {e.active()}", "ptr %at", "ptr %in")
 
 
-def _set_condition(e: Warp, f: Form, handle: str, value: str) -> None:
+def _set_condition(e: Handler, handle: Operand, value: Operand) -> None:
     """Sets a condition of a graph: its handle is the address of the value (`emulator.graphs`)."""
-    e.lines.append(f"  store {e.type(types.uint64)} {handle}, ptr %at, align 64")
-    e.lines.append(f"  store {e.bits_type(32)} {value}, ptr %in, align 64")
-    site = e.site(f.source, "store", "global", 4, 1)
+    e.lines.append(f"  store {e.type(types.uint64)} {e.get(handle, types.uint64)}, ptr %at, align 64")
+    e.lines.append(f"  store {e.bits_type(32)} {e.get(value, _WORD)}, ptr %in, align 64")
+    site = e.site("store", "global", 4)
     e.call(access_name("store", "memory", 32), f"i32 {e.active()}", "ptr %at", "i64 0", "ptr %in", f"i64 {site}",
            "i64 3", f"i32 {GLOBAL}")  # fmt: skip
 

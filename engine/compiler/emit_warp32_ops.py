@@ -1,8 +1,9 @@
 """LLVM text of each PTX opcode that works on registers: one rule for each, by name, with the suffixes that it takes.
 
-A rule gets the emitter of a warp (`emit_warp32.Warp`) and a `Form`: the instruction with its suffixes sorted into types
-and the rest. Semantics are those of the PTX ISA 9.0: shifts clamp, integer division by zero gives all ones instead of
-a trap, conversions saturate. Approximate operations (`sin.approx`, `rcp.approx`, …) are computed in full precision.
+A rule gets the emitter of a handler (`emit_warp32_handler.Handler`) and a `Form`: the instruction with its suffixes
+sorted into types and the rest. Semantics are those of the PTX ISA 9.0: shifts clamp, integer division by zero gives all
+ones instead of a trap, conversions saturate. Approximate operations (`sin.approx`, `rcp.approx`, …) are computed in
+full precision.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from engine.compiler.types import Scalar
 from engine.compiler.warp_layout import LANES
 
 if TYPE_CHECKING:
-    from engine.compiler.emit_warp32 import Warp
+    from engine.compiler.emit_warp32_handler import Handler
 
 _BF16 = types.bfloat16
 SCALARS: dict[str, Scalar] = {
@@ -62,7 +63,7 @@ class Form:
         return PtxError(self.source.line, f"'{self.source.opcode}' {reason}")
 
 
-Rule = Callable[["Warp", Form], None]
+Rule = Callable[["Handler", Form], None]
 RULES: dict[str, tuple[Rule, frozenset[str], str]] = {}  # name → rule, marks, kinds of types: letters of s u b f p
 
 
@@ -99,7 +100,7 @@ def _nearest(f: Form) -> None:
         raise f.refuse("rounds in a way that is not supported (only .rn is)")
 
 
-def _flushed(e: Warp, f: Form, t: Scalar, v: str) -> str:
+def _flushed(e: Handler, f: Form, t: Scalar, v: str) -> str:
     """Subnormals become zero of the same sign under `.ftz`."""
     if "ftz" not in f.marks or t.name != "float32":
         return v
@@ -111,11 +112,11 @@ def _flushed(e: Warp, f: Form, t: Scalar, v: str) -> str:
     return e.cast_bits(kept, types.uint32, t)
 
 
-def _sources(e: Warp, f: Form, t: Scalar, count: int, first: int = 1) -> list[str]:
+def _sources(e: Handler, f: Form, t: Scalar, count: int, first: int = 1) -> list[str]:
     return [_flushed(e, f, t, e.get(f.operand(first + k), t)) for k in range(count)]
 
 
-def _half(e: Warp, t: Scalar, compute: Callable[[Scalar, list[str]], str], values: list[str]) -> str:
+def _half(e: Handler, t: Scalar, compute: Callable[[Scalar, list[str]], str], values: list[str]) -> str:
     """An operation on 16-bit floats: in float32, then rounded once."""
     if t.is_float and t.bits == 16:
         wide = compute(types.float32, [_to_float32(e, t, v) for v in values])
@@ -123,7 +124,7 @@ def _half(e: Warp, t: Scalar, compute: Callable[[Scalar, list[str]], str], value
     return compute(t, values)
 
 
-def _to_float32(e: Warp, t: Scalar, v: str) -> str:
+def _to_float32(e: Handler, t: Scalar, v: str) -> str:
     if t is _BF16:
         wide = e.value(f"zext {e.type(types.uint16)} {v} to {e.type(types.uint32)}")
         high = e.value(f"shl {e.type(types.uint32)} {wide}, {e.number(types.uint32, 16)}")
@@ -131,7 +132,7 @@ def _to_float32(e: Warp, t: Scalar, v: str) -> str:
     return e.value(f"fpext {e.type(t)} {v} to {e.type(types.float32)}")
 
 
-def _from_float32(e: Warp, t: Scalar, v: str) -> str:
+def _from_float32(e: Handler, t: Scalar, v: str) -> str:
     if t is not _BF16:
         return e.value(f"fptrunc {e.type(types.float32)} {v} to {e.type(t)}")
     word, number = e.type(types.uint32), lambda n: e.number(types.uint32, n)
@@ -150,7 +151,7 @@ def _from_float32(e: Warp, t: Scalar, v: str) -> str:
 
 
 @rule("add sub", "rn rz rm rp ftz sat cc wide")
-def _add(e: Warp, f: Form) -> None:
+def _add(e: Handler, f: Form) -> None:
     t = f.t
     _nearest(f)
     if "cc" in f.marks:
@@ -167,25 +168,23 @@ def _add(e: Warp, f: Form) -> None:
 
 
 @rule("addc subc", "cc", "sub")
-def _addc(e: Warp, f: Form) -> None:
+def _addc(e: Handler, f: Form) -> None:
     _carry(e, f)
 
 
-def _carry(e: Warp, f: Form) -> None:
+def _carry(e: Handler, f: Form) -> None:
     """Addition and subtraction of long numbers: the carry goes from instruction to instruction of a block."""
     t = _UNSIGNED[f.t.bits]
     a, b = _sources(e, f, t, 2)
     e.put(f.d, _with_carry(e, f, t, a, b, f.name[:3], f.name.endswith("c")), t)
 
 
-def _with_carry(e: Warp, f: Form, t: Scalar, a: str, b: str, op: str, takes: bool) -> str:
+def _with_carry(e: Handler, f: Form, t: Scalar, a: str, b: str, op: str, takes: bool) -> str:
     lt = e.type(t)
     result = e.value(f"{op} {lt} {a}, {b}")
     test = ("ult", result, a) if op == "add" else ("ult", a, b)
     over = e.value(f"icmp {test[0]} {lt} {test[1]}, {test[2]}")
     if takes:
-        if not e.carry:
-            raise f.refuse("reads a carry that no instruction of its block has set")
         one = e.value(f"zext {TRUTH} {e.carry} to {lt}")
         more = e.value(f"{op} {lt} {result}, {one}")
         again = e.value(f"icmp ult {lt} {more}, {result}" if op == "add" else f"icmp ult {lt} {result}, {one}")
@@ -196,7 +195,7 @@ def _with_carry(e: Warp, f: Form, t: Scalar, a: str, b: str, op: str, takes: boo
 
 
 @rule("mul", "lo hi wide rn rz rm rp ftz")
-def _mul(e: Warp, f: Form) -> None:
+def _mul(e: Handler, f: Form) -> None:
     t = f.t
     _nearest(f)
     a, b = _sources(e, f, t, 2)
@@ -208,7 +207,7 @@ def _mul(e: Warp, f: Form) -> None:
         e.put(f.d, result, t)
 
 
-def _product(e: Warp, f: Form, t: Scalar, a: str, b: str) -> tuple[str, Scalar]:
+def _product(e: Handler, f: Form, t: Scalar, a: str, b: str) -> tuple[str, Scalar]:
     """The low, high or whole product of two integers, as the suffix says, and its type."""
     if "lo" in f.marks:
         return e.value(f"mul {e.type(t)} {a}, {b}"), t
@@ -227,7 +226,7 @@ def _product(e: Warp, f: Form, t: Scalar, a: str, b: str) -> tuple[str, Scalar]:
 
 
 @rule("mad", "lo hi wide rn ftz cc sat")
-def _mad(e: Warp, f: Form) -> None:
+def _mad(e: Handler, f: Form) -> None:
     if f.t.is_float:
         _fma(e, f)
         return
@@ -243,14 +242,14 @@ def _mad(e: Warp, f: Form) -> None:
 
 
 @rule("madc", "lo hi cc", "sub")
-def _madc(e: Warp, f: Form) -> None:
+def _madc(e: Handler, f: Form) -> None:
     a, b = _sources(e, f, f.t, 2)
     product, t = _product(e, f, f.t, a, b)
     e.put(f.d, _with_carry(e, f, t, product, e.get(f.operand(3), t), "add", True), t)
 
 
 @rule("mul24 mad24", "lo", "su")
-def _mul24(e: Warp, f: Form) -> None:
+def _mul24(e: Handler, f: Form) -> None:
     t, eight = f.t, e.number(f.t, 8)
     shift = "ashr" if t.kind == "i" else "lshr"
     a, b = (e.value(f"{shift} {e.type(t)} {e.value(f'shl {e.type(t)} {v}, {eight}')}, {eight}")
@@ -262,7 +261,7 @@ def _mul24(e: Warp, f: Form) -> None:
 
 
 @rule("fma", "rn rz rm rp ftz", "f")
-def _fma(e: Warp, f: Form) -> None:
+def _fma(e: Handler, f: Form) -> None:
     t = f.t
     _nearest(f)
     if t.bits == 16:
@@ -272,7 +271,7 @@ def _fma(e: Warp, f: Form) -> None:
 
 
 @rule("div", "rn rz rm rp ftz approx full")
-def _div(e: Warp, f: Form) -> None:
+def _div(e: Handler, f: Form) -> None:
     t = f.t
     _nearest(f)
     a, b = _sources(e, f, t, 2)
@@ -283,12 +282,12 @@ def _div(e: Warp, f: Form) -> None:
 
 
 @rule("rem", "", "su")
-def _rem(e: Warp, f: Form) -> None:
+def _rem(e: Handler, f: Form) -> None:
     a, b = _sources(e, f, f.t, 2)
     e.put(f.d, _quotient(e, f.t, a, b, "rem"), f.t)
 
 
-def _quotient(e: Warp, t: Scalar, a: str, b: str, op: str) -> str:
+def _quotient(e: Handler, t: Scalar, a: str, b: str, op: str) -> str:
     """a / b or the remainder. By zero: all ones and a, as GPUs give; INT_MIN / -1 wraps. Resting lanes divide by 1."""
     lt, one = e.type(t), e.number(t, 1)
     zero = e.value(f"icmp eq {lt} {b}, zeroinitializer")
@@ -309,7 +308,7 @@ def _quotient(e: Warp, t: Scalar, a: str, b: str, op: str) -> str:
 
 
 @rule("neg abs", "ftz", "sf")
-def _sign(e: Warp, f: Form) -> None:
+def _sign(e: Handler, f: Form) -> None:
     t = f.t
     (a,) = _sources(e, f, t, 1)
     if t.is_float:  # a matter of the sign bit, also of a NaN
@@ -322,7 +321,7 @@ def _sign(e: Warp, f: Form) -> None:
 
 
 @rule("min max", "ftz NaN")
-def _extreme(e: Warp, f: Form) -> None:
+def _extreme(e: Handler, f: Form) -> None:
     t = f.t
     values = _sources(e, f, t, 2)
     if "NaN" in f.marks:
@@ -338,7 +337,7 @@ def _extreme(e: Warp, f: Form) -> None:
 
 
 @rule("sqrt rcp", "rn rz rm rp ftz approx", "f")
-def _root(e: Warp, f: Form) -> None:
+def _root(e: Handler, f: Form) -> None:
     t = f.t
     _nearest(f)
     (a,) = _sources(e, f, t, 1)
@@ -349,7 +348,7 @@ def _root(e: Warp, f: Form) -> None:
 
 
 @rule("rsqrt", "approx ftz", "f")
-def _rsqrt(e: Warp, f: Form) -> None:
+def _rsqrt(e: Handler, f: Form) -> None:
     t = f.t
     (a,) = _sources(e, f, t, 1)
     root = emit_ops.TABLE["sqrt"](e, t, [a])
@@ -357,7 +356,7 @@ def _rsqrt(e: Warp, f: Form) -> None:
 
 
 @rule("ex2 lg2 sin cos tanh", "approx ftz", "f")
-def _approximate(e: Warp, f: Form) -> None:
+def _approximate(e: Handler, f: Form) -> None:
     t = f.t
     if t.name != "float32":
         raise f.refuse()
@@ -367,7 +366,7 @@ def _approximate(e: Warp, f: Form) -> None:
 
 
 @rule("copysign", "", "f")
-def _copysign(e: Warp, f: Form) -> None:
+def _copysign(e: Handler, f: Form) -> None:
     a, b = _sources(e, f, f.t, 2)
     e.put(f.d, emit_ops.TABLE["copysign"](e, f.t, [b, a]), f.t)
 
@@ -383,7 +382,7 @@ _CLASSES = {
 
 
 @rule("testp", " ".join(_CLASSES), "f")
-def _testp(e: Warp, f: Form) -> None:
+def _testp(e: Handler, f: Form) -> None:
     t = f.t
     (a,) = _sources(e, f, t, 1)
     mask = _CLASSES[f.marks[0]]
@@ -392,7 +391,7 @@ def _testp(e: Warp, f: Form) -> None:
 
 
 @rule("sad", "", "su")
-def _sad(e: Warp, f: Form) -> None:
+def _sad(e: Handler, f: Form) -> None:
     t, lt = f.t, e.type(f.t)
     a, b, c = _sources(e, f, t, 3)
     less = e.value(f"icmp {'s' if t.kind == 'i' else 'u'}lt {lt} {a}, {b}")
@@ -401,7 +400,7 @@ def _sad(e: Warp, f: Form) -> None:
 
 
 @rule("dp4a", "", "su")
-def _dp4a(e: Warp, f: Form) -> None:
+def _dp4a(e: Handler, f: Form) -> None:
     word = e.type(types.uint32)
     total = e.get(f.operand(3), types.uint32)
     for byte in range(4):
@@ -418,25 +417,25 @@ def _dp4a(e: Warp, f: Form) -> None:
 
 
 @rule("and or xor", "", "bp")
-def _logic(e: Warp, f: Form) -> None:
+def _logic(e: Handler, f: Form) -> None:
     a, b = _sources(e, f, f.t, 2)
     e.put(f.d, e.value(f"{f.name} {e.type(f.t)} {a}, {b}"), f.t)
 
 
 @rule("not", "", "bp")
-def _not(e: Warp, f: Form) -> None:
+def _not(e: Handler, f: Form) -> None:
     ones = "splat (i1 true)" if f.t.kind == "b" else f"splat (i{f.t.bits} -1)"
     e.put(f.d, e.value(f"xor {e.type(f.t)} {_sources(e, f, f.t, 1)[0]}, {ones}"), f.t)
 
 
 @rule("cnot", "", "b")
-def _cnot(e: Warp, f: Form) -> None:
+def _cnot(e: Handler, f: Form) -> None:
     zero = e.value(f"icmp eq {e.type(f.t)} {_sources(e, f, f.t, 1)[0]}, zeroinitializer")
     e.put(f.d, e.value(f"zext {TRUTH} {zero} to {e.type(f.t)}"), f.t)
 
 
 @rule("lop3", "", "b")
-def _lop3(e: Warp, f: Form) -> None:
+def _lop3(e: Handler, f: Form) -> None:
     table = f.operand(4)
     if not isinstance(table, Imm):
         raise f.refuse("needs a constant table")
@@ -451,7 +450,7 @@ def _lop3(e: Warp, f: Form) -> None:
     e.put(f.d, result, f.t)
 
 
-def _clamped_shift(e: Warp, op: str, t: Scalar, value: str, amount: str) -> str:
+def _clamped_shift(e: Handler, op: str, t: Scalar, value: str, amount: str) -> str:
     """A shift by a 32-bit amount; beyond the width nothing but zeros, or the sign, is left."""
     lt, word = e.type(t), e.type(types.uint32)
     limit = t.bits - 1 if op == "ashr" else t.bits
@@ -465,13 +464,13 @@ def _clamped_shift(e: Warp, op: str, t: Scalar, value: str, amount: str) -> str:
 
 
 @rule("shl shr", "", "sub")
-def _shift(e: Warp, f: Form) -> None:
+def _shift(e: Handler, f: Form) -> None:
     op = "shl" if f.name == "shl" else "ashr" if f.t.kind == "i" else "lshr"
     e.put(f.d, _clamped_shift(e, op, f.t, e.get(f.operand(1), f.t), e.get(f.operand(2), types.uint32)), f.t)
 
 
 @rule("shf", "l r wrap clamp", "b")
-def _funnel(e: Warp, f: Form) -> None:
+def _funnel(e: Handler, f: Form) -> None:
     word = e.type(types.uint32)
     low, high, amount = (e.get(f.operand(k), types.uint32) for k in (1, 2, 3))
     call = f"llvm.fsh{'l' if 'l' in f.marks else 'r'}.{e.suffix(types.uint32)}"
@@ -483,7 +482,7 @@ def _funnel(e: Warp, f: Form) -> None:
 
 
 @rule("bfe", "", "su")
-def _bfe(e: Warp, f: Form) -> None:
+def _bfe(e: Handler, f: Form) -> None:
     t, lt, word = f.t, e.type(f.t), e.type(types.uint32)
     value = e.get(f.operand(1), t)
     start, count = (
@@ -500,7 +499,7 @@ def _bfe(e: Warp, f: Form) -> None:
 
 
 @rule("bfi", "", "b")
-def _bfi(e: Warp, f: Form) -> None:
+def _bfi(e: Handler, f: Form) -> None:
     t, lt, word = f.t, e.type(f.t), e.type(types.uint32)
     value, into = e.get(f.operand(1), t), e.get(f.operand(2), t)
     start, count = (
@@ -515,7 +514,7 @@ def _bfi(e: Warp, f: Form) -> None:
 
 
 @rule("prmt", "", "b")
-def _prmt(e: Warp, f: Form) -> None:
+def _prmt(e: Handler, f: Form) -> None:
     word, wide = e.type(types.uint32), e.type(types.uint64)
     a, b = (e.value(f"zext {word} {e.get(f.operand(k), types.uint32)} to {wide}") for k in (1, 2))
     both = e.value(f"or {wide} {a}, {e.value(f'shl {wide} {b}, splat (i64 32)')}")
@@ -539,7 +538,7 @@ def _prmt(e: Warp, f: Form) -> None:
 
 
 @rule("popc clz brev", "", "b")
-def _count(e: Warp, f: Form) -> None:
+def _count(e: Handler, f: Form) -> None:
     t, lt = f.t, e.type(f.t)
     a = e.get(f.operand(1), t)
     name, extra = {"popc": ("ctpop", ()), "clz": ("ctlz", ("i1 false",)), "brev": ("bitreverse", ())}[f.name]
@@ -550,7 +549,7 @@ def _count(e: Warp, f: Form) -> None:
 
 
 @rule("bfind", "shiftamt", "su")
-def _bfind(e: Warp, f: Form) -> None:
+def _bfind(e: Handler, f: Form) -> None:
     t, lt, word = f.t, e.type(f.t), e.type(types.uint32)
     a = e.get(f.operand(1), t)
     if t.kind == "i":  # of a negative number the highest zero counts
@@ -571,7 +570,7 @@ _REAL_TESTS = {"eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", 
                "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge", "num": "ord", "nan": "uno"}  # fmt: skip
 
 
-def _test(e: Warp, f: Form, t: Scalar, v: list[str]) -> str:
+def _test(e: Handler, f: Form, t: Scalar, v: list[str]) -> str:
     name = f.marks[0] if f.marks else ""
     if t.is_float:
         if name not in _REAL_TESTS:
@@ -587,14 +586,14 @@ def _test(e: Warp, f: Form, t: Scalar, v: list[str]) -> str:
     return _compared(e, t, f"icmp {'s' if t.kind == 'i' and name not in ('lo', 'ls', 'hi', 'hs') else 'u'}{test}", v)
 
 
-def _compared(e: Warp, t: Scalar, test: str, v: list[str]) -> str:
+def _compared(e: Handler, t: Scalar, test: str, v: list[str]) -> str:
     if t.is_float and t.bits == 16:
         v, t = [_to_float32(e, t, x) for x in v], types.float32
     return e.value(f"{test} {e.type(t)} {v[0]}, {v[1]}")
 
 
 @rule("setp", " ".join({*_INTEGER_TESTS, *_REAL_TESTS, "and", "or", "xor", "ftz"}))
-def _setp(e: Warp, f: Form) -> None:
+def _setp(e: Handler, f: Form) -> None:
     t = f.types[-1]
     test = _test(e, f, t, _sources(e, f, t, 2))
     results = [test]
@@ -610,7 +609,7 @@ def _setp(e: Warp, f: Form) -> None:
 
 
 @rule("set", " ".join({*_INTEGER_TESTS, *_REAL_TESTS, "ftz"}))
-def _set(e: Warp, f: Form) -> None:
+def _set(e: Handler, f: Form) -> None:
     to, t = f.types
     test = _test(e, f, t, _sources(e, f, t, 2))
     one = e.number(to, 1.0) if to.is_float else f"splat (i{to.bits} -1)"
@@ -618,14 +617,14 @@ def _set(e: Warp, f: Form) -> None:
 
 
 @rule("selp")
-def _selp(e: Warp, f: Form) -> None:
+def _selp(e: Handler, f: Form) -> None:
     t = _UNSIGNED[f.t.bits]
     a, b = e.get(f.operand(1), t), e.get(f.operand(2), t)
     e.put(f.d, e.value(f"select {TRUTH} {e.get(f.operand(3), types.bool_)}, {e.type(t)} {a}, {e.type(t)} {b}"), t)
 
 
 @rule("slct", "ftz")
-def _slct(e: Warp, f: Form) -> None:
+def _slct(e: Handler, f: Form) -> None:
     t, by = f.types
     c = e.get(f.operand(3), by)
     test = (
@@ -639,7 +638,7 @@ def _slct(e: Warp, f: Form) -> None:
 
 
 @rule("mov", "", "subfp")
-def _mov(e: Warp, f: Form) -> None:
+def _mov(e: Handler, f: Form) -> None:
     source = f.operand(1)
     t = f.t if f.t.kind == "b" else _UNSIGNED[f.t.bits]
     if isinstance(source, Group):
@@ -663,7 +662,7 @@ _WHOLE = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 
 @rule("cvt", "rn rz rm rp rni rzi rmi rpi ftz sat")
-def _cvt(e: Warp, f: Form) -> None:
+def _cvt(e: Handler, f: Form) -> None:
     if len(f.types) != 2:
         raise f.refuse("needs two types")
     to, source = f.types
@@ -699,7 +698,7 @@ def _nearest_conversion(f: Form, to: Scalar, source: Scalar) -> None:
         raise f.refuse("rounds in a way that is not supported (only .rn is)")
 
 
-def _real_to_real(e: Warp, f: Form, source: Scalar, to: Scalar, value: str) -> str:
+def _real_to_real(e: Handler, f: Form, source: Scalar, to: Scalar, value: str) -> str:
     if to.bits == 16:
         if source.name != "float32":
             raise f.refuse()  # float32 would round a first time
@@ -709,7 +708,7 @@ def _real_to_real(e: Warp, f: Form, source: Scalar, to: Scalar, value: str) -> s
     return e.value(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {e.type(source)} {value} to {e.type(to)}")
 
 
-def _real_to_integer(e: Warp, f: Form, source: Scalar, to: Scalar, value: str) -> str:
+def _real_to_integer(e: Handler, f: Form, source: Scalar, to: Scalar, value: str) -> str:
     """Saturates. A NaN gives 0, except that from or to 64 bits it gives the sign bit alone."""
     if not any(mark in _WHOLE for mark in f.marks):
         raise f.refuse("needs .rni, .rzi, .rmi or .rpi")
@@ -722,7 +721,7 @@ def _real_to_integer(e: Warp, f: Form, source: Scalar, to: Scalar, value: str) -
     return result
 
 
-def _integer_to_integer(e: Warp, f: Form, source: Scalar, to: Scalar, value: str) -> str:
+def _integer_to_integer(e: Handler, f: Form, source: Scalar, to: Scalar, value: str) -> str:
     if "sat" in f.marks:
         value, source = _saturated(e, source, to, value)
     if to.bits == source.bits:
@@ -732,7 +731,7 @@ def _integer_to_integer(e: Warp, f: Form, source: Scalar, to: Scalar, value: str
     return e.value(f"{'sext' if source.kind == 'i' else 'zext'} {e.type(source)} {value} to {e.type(to)}")
 
 
-def _saturated(e: Warp, source: Scalar, to: Scalar, value: str) -> tuple[str, Scalar]:
+def _saturated(e: Handler, source: Scalar, to: Scalar, value: str) -> tuple[str, Scalar]:
     """Within what both types can hold."""
     lt, sign = e.type(source), "s" if source.kind == "i" else "u"
     low, high = max(source.range[0], to.range[0]), min(source.range[1], to.range[1])
@@ -743,7 +742,7 @@ def _saturated(e: Warp, source: Scalar, to: Scalar, value: str) -> tuple[str, Sc
     return value, source
 
 
-def _unit(e: Warp, t: Scalar, value: str) -> str:
+def _unit(e: Handler, t: Scalar, value: str) -> str:
     """Clamped to 0 … 1; a NaN gives 0."""
     if t.bits == 16:
         wide = _unit(e, types.float32, _to_float32(e, t, value))

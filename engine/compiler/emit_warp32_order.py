@@ -124,7 +124,6 @@ entry:
 {field("warp_stride", "%stride")}
 {field("quantum", "%quantum")}
 {field("limit", "%limit")}
-{field("entry", "%code", "ptr")}
 {field("order_step", "%order.step")}
 {field("order_first", "%order.first")}
 {field("random", "%random")}
@@ -224,7 +223,7 @@ long:
   %stop = select i1 %soon, i64 %later, i64 %limit
   %stop.at = getelementptr i8, ptr %c, i64 {CONTEXT["stop"]}
   store i64 %stop, ptr %stop.at
-  %after = call i32 %code(ptr %c, ptr %w)
+  %after = call i32 @emu_enter(ptr %c, ptr %w)
   store i32 %after, ptr %status.at
 {field("fault", "%fault")}
   %faulted = icmp ne i64 %fault, 0

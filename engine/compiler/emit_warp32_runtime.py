@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from engine.compiler.emit_warp32_flow import HANDLERS, flow_handlers
 from engine.compiler.emit_warp32_order import field, order_of_warps
-from engine.compiler.emit_warp32_schedules import SCHEDULES, schedules
+from engine.compiler.emit_warp32_schedules import PICKS, schedules
 from engine.compiler.warp_layout import CONTEXT, GENERIC, ILLEGAL_ADDRESS, LANES, LOG_RECORD, MISALIGNED, WARP
 
 ADDRESSES = f"<{LANES} x i64>"
@@ -28,10 +29,10 @@ def access_name(what: str, space: str, bits: int) -> str:
 
 def runtime() -> tuple[str, list[str]]:
     """The LLVM module and the names of the functions in it."""
-    parts = [_RESOLVE, *map(_check, SPACES), _OTHERS, _BALLOT, *map(_keep, WIDTHS), order_of_warps(), schedules()]
-    names = ["emu_grid", "emu_permute", "emu_match", "emu_trap", "emu_print", "emu_runnable",
-             "emu_part", "emu_pick", "emu_barrier", "emu_ballot", *(f"emu_keep_{bits}" for bits in WIDTHS),
-             *SCHEDULES]  # fmt: skip
+    parts = [_RESOLVE, *map(_check, SPACES), _OTHERS, *map(_keep, WIDTHS)]
+    parts += [order_of_warps(), schedules(), flow_handlers()]
+    names = ["emu_grid", "emu_permute", "emu_match", "emu_print", *(f"emu_keep_{bits}" for bits in WIDTHS),
+             *PICKS.values(), *HANDLERS]  # fmt: skip
     for what, space, bits in itertools.product(("load", "store"), SPACES, WIDTHS):
         parts.append(_access(what, space, bits))
         names.append(access_name(what, space, bits))
@@ -41,29 +42,12 @@ def runtime() -> tuple[str, list[str]]:
     return "\n".join(parts), names
 
 
-_BALLOT = f"""
-; the lanes whose word is negative
-define i32 @emu_ballot(ptr %words) nounwind {{
-  %held = load <{LANES} x i32>, ptr %words, align 64
-  %are = icmp slt <{LANES} x i32> %held, zeroinitializer
-  %lanes = bitcast <{LANES} x i1> %are to i32
-  ret i32 %lanes
-}}
-"""
-
-
 def _keep(bits: int) -> str:
-    """Writes a register of the warp's file, for some lanes."""
+    """Writes a register for some lanes."""
     kind = f"<{LANES} x i{bits}>"
     return f"""
 define void @emu_keep_{bits}(ptr %c, ptr %w, i32 %mask, ptr %at, ptr %value) nounwind {{
   %new = load {kind}, ptr %value, align 64
-  %every = icmp eq i32 %mask, -1
-  br i1 %every, label %all, label %some
-all:
-  store {kind} %new, ptr %at, align 64
-  ret void
-some:
   %lanes = bitcast i32 %mask to <{LANES} x i1>
   %old = load {kind}, ptr %at, align 64
   %kept = select <{LANES} x i1> %lanes, {kind} %new, {kind} %old

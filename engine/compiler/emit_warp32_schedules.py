@@ -12,7 +12,7 @@ from engine.compiler.emit_warp32_order import field
 from engine.compiler.warp_layout import CONTEXT, LANES, STOPPED, WAITING, WARP
 
 PCS = f"<{LANES} x i16>"
-SCHEDULES = ("emu_pick_ipdom", "emu_pick_random", "emu_step")
+PICKS = {"loop-aware": "emu_pick", "ipdom": "emu_pick_ipdom", "random": "emu_pick_random"}  # by schedule
 
 # the lanes of %places that can run; whether `emu_pick` has to decide instead
 _RUNNABLE = f"""  %places = load {PCS}, ptr %w, align 64

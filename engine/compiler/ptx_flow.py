@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.compiler.ptx_parser import Address, Entry, Group, Instruction, Operand, PtxError, Reg, Symbol
+from engine.compiler.ptx_parser import Entry, Instruction, PtxError, Symbol
 
 EXIT = -1  # instead of a block: the thread is done
 BARRIERS = ("bar", "barrier")
@@ -244,36 +244,6 @@ def postdominators(edges: Sequence[Sequence[int]], leaves: Sequence[bool]) -> tu
 
 # live registers
 
-_NO_RESULT = ("st", "red", "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "membar", "fence", "nanosleep",
-              "prefetch", "prefetchu", "call", "cp", "discard", "applypriority", "brkpt", "pmevent")  # fmt: skip
-
-
-def registers(operand: Operand) -> Iterator[str]:
-    """The registers in an operand, without the `!` of a negated predicate."""
-    if isinstance(operand, Reg):
-        yield operand.name.lstrip("!")
-    elif isinstance(operand, Address):
-        yield from registers(operand.base)
-    elif isinstance(operand, Group):
-        for item in operand.items:
-            yield from registers(item)
-
-
-def written(instruction: Instruction) -> tuple[str, ...]:
-    """The registers that an instruction writes."""
-    if instruction.parts[0] in _NO_RESULT or not instruction.operands:
-        return ()
-    return tuple(name for name in registers(instruction.operands[0]) if name != "_")
-
-
-def read(instruction: Instruction) -> set[str]:
-    """The registers that an instruction reads; under a guard what it writes counts, too: some lanes keep it."""
-    first = 0 if instruction.parts[0] in _NO_RESULT else 1
-    found = {name for operand in instruction.operands[first:] for name in registers(operand)}
-    if instruction.guard:
-        found |= {instruction.guard, *written(instruction)}
-    return found
-
 
 def _liveness(entry: Entry, blocks: list[Block], edges: list[tuple[int, ...]]) -> tuple[list[set[str]], list[set[str]]]:
     """What each block needs from those before it, and what those behind it need; special registers do not count."""
@@ -283,10 +253,12 @@ def _liveness(entry: Entry, blocks: list[Block], edges: list[tuple[int, ...]]) -
         used: set[str] = set()
         killed: set[str] = set()
         for instruction in (*block.body, *((block.ending,) if block.ending else ())):
-            used |= {name for name in read(instruction) - killed if entry.type_of(name) is not None}
+            for name in instruction.reads:
+                if name not in killed:
+                    used.add(name)
             if not instruction.guard:
-                killed |= set(written(instruction))
-        uses.append(used)
+                killed.update(instruction.writes)
+        uses.append({name for name in used if entry.type_of(name) is not None})
         kills.append(killed)
     live_in = [set(used) for used in uses]
     live_out: list[set[str]] = [set() for _ in blocks]

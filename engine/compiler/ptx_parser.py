@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from engine.errors import Error
 
@@ -29,6 +29,20 @@ _TOKEN = re.compile(
       | (?P<mark>[@!;:,(){}\[\]<>=+\-|])""",
     re.VERBOSE | re.DOTALL,
 )
+
+
+# A line that is one instruction, as compilers write it: guard, opcode, operands. It is read in a tenth of the time
+_LINE = re.compile(r"[ \t]*(?:@(!?)(%[\w$]+)[ \t]+)?([a-z]\w*(?:(?:\.|::)\w+)*)[ \t]*([ \t][^;@\"/():\n]*)?;[ \t]*\n")
+_LOC = re.compile(r"[ \t]*\.loc[ \t]+(\d+)[ \t]+(\d+)[ \t]+\d+[ \t]*\n")
+_REGISTER = re.compile(r"%[\w$]+(?:\.\w+)*")
+_COMMA = re.compile(r",[ \t]*(?![^{]*\})")  # not within braces
+_LINE_ENDS = frozenset(";{}:")  # what stands before a new statement
+T = TypeVar("T")
+
+
+def _pieces(text: str) -> list[str]:
+    """Operands, apart."""
+    return [piece.strip() for piece in (_COMMA.split(text) if "{" in text else text.split(","))]
 
 
 class PtxError(Error, ValueError):
@@ -78,11 +92,27 @@ class Group:
 
 
 Operand = Reg | Imm | Symbol | Address | Group
+_NO_RESULT = frozenset(("st", "red", "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "membar", "fence",
+                        "nanosleep", "prefetch", "prefetchu", "call", "cp", "discard", "applypriority", "brkpt",
+                        "pmevent"))  # fmt: skip
+_opcodes: dict[str, tuple[tuple[str, ...], bool]] = {}  # their parts, and whether they have a result
 
 
-@dataclass(frozen=True)
+def registers(operand: Operand) -> tuple[str, ...]:
+    """The registers in an operand, without the `!` of a negated predicate."""
+    if isinstance(operand, Reg):
+        name = operand.name
+        return (name[1:] if name[:1] == "!" else name,)
+    if isinstance(operand, Address):
+        return registers(operand.base)
+    if isinstance(operand, Group):
+        return tuple(name for item in operand.items for name in registers(item))
+    return ()
+
+
+@dataclass(slots=True)
 class Instruction:
-    """One instruction. `loc` is (file number, line) of the source, or (0, 0)."""
+    """One instruction, which nobody changes. `loc` is (file number, line) of the source, or (0, 0)."""
 
     line: int
     opcode: str
@@ -90,10 +120,25 @@ class Instruction:
     guard: str = ""
     negated: bool = False
     loc: tuple[int, int] = (0, 0)
+    parts: tuple[str, ...] = field(init=False)  # the opcode and its suffixes
+    writes: tuple[str, ...] = field(init=False)  # registers
+    reads: tuple[str, ...] = field(init=False)  # under a guard also what it writes, which some lanes keep
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return tuple(self.opcode.split("."))
+    def __post_init__(self) -> None:
+        found = _opcodes.get(self.opcode)
+        if found is None:
+            parts = tuple(self.opcode.split("."))
+            found = _opcodes[self.opcode] = parts, parts[0] not in _NO_RESULT
+        self.parts, has_result = found
+        names = [registers(operand) for operand in self.operands]
+        self.writes = ()
+        if has_result and names:
+            self.writes = names.pop(0)
+            if "_" in self.writes:
+                self.writes = tuple(name for name in self.writes if name != "_")
+        self.reads = tuple([name for each in names for name in each])
+        if self.guard:
+            self.reads += (self.guard, *self.writes)
 
 
 @dataclass(frozen=True)
@@ -158,18 +203,29 @@ class _Parser:
     def __init__(self, text: str):
         self.tokens: list[str] = []
         self.lines: list[int] = []
+        self.whole: dict[int, re.Match[str]] = {}  # number of a token that is a line → what `_LINE` or `_LOC` found
         self._split(text)
         self.at = 0
         self.found = Module()
         self.loc = (0, 0)
         self.scopes: list[dict[str, str]] = []  # names declared in inner braces → their unique names
         self.unique = 0
+        self.known: dict[str, Operand] = {}  # operands by their text, outside of such braces
 
     def _split(self, text: str) -> None:
         position, line = 0, 1
         tokens, lines = self.tokens, self.lines
-        for match in _TOKEN.finditer(text):
-            if match.start() != position or text[position] == "\0":
+        whole = "/*" not in text  # else a line may be within a comment
+        while True:
+            if whole and tokens and (tokens[-1] in _LINE_ENDS or len(tokens) - 1 in self.whole):
+                while found := _LINE.match(text, position) or _LOC.match(text, position):
+                    self.whole[len(tokens)] = found
+                    tokens.append(found[0].strip())
+                    lines.append(line)
+                    line += 1
+                    position = found.end()
+            match = _TOKEN.match(text, position)
+            if match is None or text[position] == "\0":
                 break
             position = match.end()
             if match.lastgroup != "skip":
@@ -181,6 +237,50 @@ class _Parser:
             raise PtxError(line, f"unexpected character {text[position]!r}")
         self.tokens += ["", ""]  # one may look at the token behind the last
         self.lines += [line, line]
+
+    def line(self, entry: Entry, found: re.Match[str]) -> None:
+        """What is one line."""
+        if found.re is _LOC:
+            self.loc = (int(found[1]), int(found[2]))
+            return
+        negated, guard, opcode, text = found.groups()
+        operands = None if self.scopes else self.pieces(entry, text)  # in an inner scope names have other meanings
+        if operands is None:
+            self._spelled(found[0], lambda: self.instruction(entry))
+            return
+        line = self.lines[self.at - 1]
+        entry.body.append(Instruction(line, opcode, operands, guard or "", bool(negated), self.loc))
+
+    def pieces(self, entry: Entry, text: str | None) -> tuple[Operand, ...] | None:
+        """The operands of a line; None where something is wrong with them, which `instruction` can say."""
+        try:
+            return tuple([self.piece(entry, piece) for piece in _pieces(text)] if text else [])
+        except PtxError:
+            return None
+
+    def piece(self, entry: Entry, text: str) -> Operand:
+        """An operand of a line."""
+        found = self.known.get(text)
+        if found is None:
+            found = Reg(text) if _REGISTER.fullmatch(text) else self._spelled(text, lambda: self.operand(entry))
+            self.known[text] = found
+        return found
+
+    def _spelled(self, text: str, read: Callable[[], T]) -> T:
+        """What a method reads from a part of a line."""
+        kept = self.tokens, self.lines, self.at
+        line = self.lines[self.at - 1]
+        self.tokens = [match.group() for match in _TOKEN.finditer(text) if match.lastgroup != "skip"]
+        self.lines = [line] * (len(self.tokens) + 2)
+        self.tokens += ["", ""]
+        self.at = 0
+        try:
+            found = read()
+            if self.token:
+                self.fail(f"unexpected {self.token!r}")
+        finally:
+            self.tokens, self.lines, self.at = kept
+        return found
 
     # tokens
 
@@ -388,7 +488,7 @@ class _Parser:
             self.found.externs.add(entry.name)
             return
         self.expect("{")
-        self.scopes, self.loc = [], (0, 0)
+        self.scopes, self.loc, self.known = [], (0, 0), {}
         self.block(entry)
         self.found.functions[entry.name] = entry
 
@@ -408,7 +508,10 @@ class _Parser:
         """Statements up to the closing brace; names that an inner brace declares hold in it only."""
         while not self.accept("}"):
             token = self.token
-            if token == "{":
+            if self.at in self.whole:
+                self.at += 1
+                self.line(entry, self.whole[self.at - 1])
+            elif token == "{":
                 self.at += 1
                 self.scopes.append({})
                 self.block(entry)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from engine.compiler.ptx_flow import registers, written
-from engine.compiler.ptx_parser import SIZES, Address, Entry, Group, Instruction, Symbol
+from engine.compiler.ptx_parser import SIZES, Address, Entry, Group, Instruction, Symbol, registers
 
 Place = tuple[str, int]  # a parameter, and a byte of it
 _ANY = ("", -1)  # a pointer that came from memory
@@ -23,7 +22,7 @@ def stored_parameters(entry: Entry) -> set[Place] | None:
         changed = False
         for one in instructions:
             found = _roots_of(one, roots)
-            for name in written(one) if found else ():
+            for name in one.writes if found else ():
                 if SIZES.get(entry.type_of(name) or "", 0) == 8 and not found <= roots.get(name, set()):
                     roots.setdefault(name, set()).update(found)
                     changed = True

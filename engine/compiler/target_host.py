@@ -13,7 +13,7 @@ import functools
 import itertools
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import llvmlite
@@ -271,13 +271,17 @@ class HostTarget:
         module, machine = self.optimized(text, opt_level, vectors)
         return machine.emit_assembly(module)
 
-    def link(self, image: bytes, *symbols: str, imports: Mapping[str, int] | None = None) -> tuple[int, ...]:
+    def link(
+        self, image: bytes | Sequence[bytes], *symbols: str, imports: Mapping[str, int] | None = None
+    ) -> tuple[int, ...]:
         """Addresses of `symbols` in object code, which is loaded for good; `imports` are those of what it calls."""
         with self._lock:
             if self._jit is None:
                 self._jit_machine = self._new_machine(2)
                 self._jit = llvm.create_lljit_compiler(self._jit_machine)
-            builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+            builder = llvm.JITLibraryBuilder().add_current_process()
+            for one in (image,) if isinstance(image, bytes) else image:
+                builder.add_object_img(one)
             for symbol in symbols:
                 builder.export_symbol(symbol)
             for symbol, address in (imports or {}).items():

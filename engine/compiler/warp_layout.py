@@ -20,7 +20,9 @@ CONTEXT = {
             "stop", "quantum", "limit",  # a loop looks whether warp_instructions has reached `stop`
             "fault", "fault_address", "fault_lane", "fault_warp", "fault_block", "fault_site", "fault_size",
             "block", "ctaid_x", "ctaid_y", "ctaid_z",
-            "entry",  # address of the warp's code
+            "blocks",  # the address of the code of each place
+            "pick",  # address of the function that chooses the block to run next
+            "static_size",  # bytes of shared memory that the code names
             "printed", "printed_used", "printed_size",
             "epoch",  # barriers that the block has passed
             "log", "log_used", "log_size", "hook",  # a record of every access, where somebody wants them
@@ -46,6 +48,8 @@ WARP = {
     "high": 200,  # i32: run the block that is last instead of first once, so that no lane starves
     "local": 208,  # i64: address of the local memory of lane 0
     "depth": 204,  # i32: entries on the stack below that stand under the top one (schedule "ipdom")
+    "alive": 224,  # i32: the lanes that can run
+    "carry": 228,  # i32: the lanes whose carry flag is set
     "last_stop": 216,  # i64: where a debugger's step was last: line and file in the bits from 16 on, place + 1 below
     "tid_x": 256, "tid_y": 384, "tid_z": 512,  # 32 x i32
     "stack": 640,  # 64 x (i32 lanes, i16 place where they meet, unused)

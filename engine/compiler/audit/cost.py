@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.compiler.assemble_ptx import assemble, find_ptxas
 from engine.compiler.kernel import Kernel
-from engine.compiler.ptx_flow import flow, read, written
+from engine.compiler.ptx_flow import flow
 from engine.compiler.ptx_parser import Entry, parse
 from engine.compiler.target_ptx import ARCHITECTURES, PTX_VERSIONS, REGISTERS, ptx_target
 from engine.compiler.types import Type
@@ -93,8 +93,8 @@ def most_live(entry: Entry) -> int:
         most = max(most, size(live))
         for one in reversed((*block.body, *((block.ending,) if block.ending else ()))):
             if not one.guard:
-                live -= set(written(one))
-            live |= {name for name in read(one) if entry.type_of(name) is not None}
+                live -= set(one.writes)
+            live |= {name for name in one.reads if entry.type_of(name) is not None}
             most = max(most, size(live))
     return most
 

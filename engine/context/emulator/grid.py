@@ -161,8 +161,9 @@ class Run:
         if function.module.unloaded:
             raise DriverFailure("CUDA_ERROR_INVALID_HANDLE", f"the module of {function.name} was unloaded")
         check_sizes(function, grid, block, dynamic)
-        if not function.address:
-            function.address = link_warp(function.code)
+        if function.linked is None:
+            function.linked = link_warp(function.code)
+        self.linked = function.linked
         self.memory, self.function, self.grid, self.block = memory, function, grid, block
         self.threads = block[0] * block[1] * block[2]
         self.blocks = grid[0] * grid[1] * grid[2]
@@ -188,7 +189,8 @@ class Run:
             "warp_stride": function.code.warp_size, "local_size": function.code.local_size,
             "local_stride": shape.local_stride, "table": table.ctypes.data,
             "table_count": len(table), "sites": shape.sites, "quantum": QUANTUM,
-            "limit": config.emu_budget, "entry": function.address, "printed": shape.printed,
+            "limit": config.emu_budget, "blocks": self.linked.table, "pick": self.linked.pick,
+            "static_size": function.code.shared_size, "printed": shape.printed,
             "printed_size": PRINT_BYTES, "order_step": 1, "meeting": meeting.ctypes.data,
             "tree": tree.ctypes.data, "tree_size": len(tree) // 2 - 1,
         }  # fmt: skip

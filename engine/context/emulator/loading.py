@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from engine.context.emulator.status import DriverFailure
 
 if TYPE_CHECKING:
     from engine.compiler.emit_warp32 import WarpCode
-    from engine.compiler.target_warp32 import Translation
+    from engine.compiler.target_warp32 import LinkedCode, Translation
 
 NEWEST_PTX = (9, 0)
 STATIC_SHARED = 48 * 1024  # bytes of shared memory that a block has without asking for more
@@ -33,10 +34,14 @@ class LoadedFunction:
     module: LoadedModule
     code: WarpCode
     dynamic_shared: int = STATIC_SHARED  # the most that a launch may ask for
-    address: int = 0
-    stored: set[tuple[str, int]] | None = None  # where its parameters hold pointers that it stores through
+    linked: LinkedCode | None = None
     blocks: dict[tuple[int, int, int, int], Any] = field(default_factory=dict)  # what `grid` keeps for each block shape
     forms: dict[tuple[str, tuple[int, int]], LoadedFunction] = field(default_factory=dict)  # other code
+
+    @functools.cached_property
+    def stored(self) -> set[tuple[str, int]] | None:
+        """Where its parameters hold pointers that it stores through; None: it may store anywhere."""
+        return stored_parameters(self.module.translation.module.functions[self.name])
 
     def in_form(self, schedule: str, head: tuple[int, int] = (0, 0)) -> LoadedFunction:
         """The kernel with code that runs lanes in this order, and lets a debugger stop (`CodeForm.head`)."""
@@ -50,7 +55,7 @@ class LoadedFunction:
             quiet = frozenset(number for number, file in of.module.files.items() if file.startswith(LIBRARY))
             form = CodeForm(schedule, head, quiet)
             code = emit_warp(of.module, of.module.functions[self.name], of.offsets, form)
-            found = LoadedFunction(self.name, self.module, code, self.dynamic_shared, stored=self.stored)
+            found = LoadedFunction(self.name, self.module, code, self.dynamic_shared)
             self.forms[schedule, head] = found
         found.dynamic_shared = self.dynamic_shared
         return found
@@ -115,8 +120,7 @@ def _placed(translation: Translation, memory: Memory) -> LoadedModule:
     variables = {name: (address, sizes[name]) for name, address in places.items()}
     module = LoadedModule(translation, {}, variables, base)
     for name, code in translation.kernels.items():
-        stored = stored_parameters(translation.module.functions[name])
-        module.functions[name] = LoadedFunction(name, module, code, stored=stored)
+        module.functions[name] = LoadedFunction(name, module, code)
     return module
 
 
