@@ -1131,6 +1131,8 @@ def isfinite(x: builtins.float) -> builtins.bool: ...
 def isfinite(a: Any) -> Any: ...
 def popcount(a: Any) -> Any:
     """Number of one bits."""
+def prefetch(*args: Any, **named: Any) -> Any:
+    """prefetch(array, i, …): a processor fetches this element, which is wanted soon, into its cache; it may lie outside. Kernels that call it run in the thread shape."""
 @typing.overload
 def quat_exp(rotation: vec3) -> quat:
     """The rotation by |rotation| radians about its direction (exponential map of a rotation vector)."""

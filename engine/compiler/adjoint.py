@@ -659,6 +659,6 @@ HANDLERS: dict[str, Callable[[Reverse, Op], None]] = {
 }  # fmt: skip
 # ops that pass no gradient on
 PASSIVE = frozenset(
-    {"const", "tid", "bits", "address", "index", "local", "print", "fault", "local_pointer", "pointer_to_int",
-     "int_to_pointer"}
+    {"const", "tid", "bits", "address", "index", "local", "print", "fault", "prefetch", "local_pointer",
+     "pointer_to_int", "int_to_pointer"}
 )

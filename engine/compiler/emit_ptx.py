@@ -456,8 +456,13 @@ class Gpu(Thread):
         self.value(f"call i32 @vprintf(ptr {self.text(op.attrs['format'])}, ptr {arguments})")
 
 
+def _nothing(_emitter: Gpu, _op: Op) -> None:
+    """For `prefetch`: other warps work while one waits."""
+
+
 Gpu.structure = {**STRUCTURE, "load": Gpu.load, "local": Gpu.local, "print": Gpu.print, "set": Gpu.set,
-                 "fault": Gpu.fault, "barrier": Gpu.barrier, "shuffle": Gpu.shuffle, "vote": Gpu.vote}  # fmt: skip
+                 "fault": Gpu.fault, "prefetch": _nothing, "barrier": Gpu.barrier, "shuffle": Gpu.shuffle,
+                 "vote": Gpu.vote}  # fmt: skip
 
 
 def unchanged_pointers(fn: Function) -> Iterator[Op]:

@@ -385,6 +385,10 @@ class Thread:
     def fault(self, op: Op) -> None:
         self.note_fault(op, self.index, [self.names[v] for v in op.operands])
 
+    def prefetch(self, op: Op) -> None:
+        self.declarations["prefetch"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        self.lines.append(f"  call void @llvm.prefetch.p0(ptr {self.names[op.operands[0]]}, i32 0, i32 3, i32 1)")
+
     def note_fault(self, op: Op, thread: str, values: list[str]) -> None:
         """One call for the thread whose index `thread` is; the numbers of a finding are filled up with zeros."""
         if not self.sites:
@@ -641,7 +645,8 @@ STRUCTURE: dict[str, Callable[[Any, Op], Any]] = {
     "block_value": _T.block_value,
     "get": _T.get, "set": _T.set, "local": _T.local, "local_load": _T.local_load, "local_store": _T.local_store,
     "load": _T.load, "store": _T.store, "atomic": _T.atomic, "address": _T.address, "if": _T.if_, "for": _T.for_,
-    "while": _T.while_, "print": _T.print, "fault": _T.fault, "local_pointer": _T.local_pointer,
+    "while": _T.while_, "print": _T.print, "fault": _T.fault, "prefetch": _T.prefetch,
+    "local_pointer": _T.local_pointer,
     "pointer_to_int": _T.pointer_to_int, "int_to_pointer": _T.int_to_pointer, "index": lambda e, op: None,
     "custom": lambda e, op: e.region(op.regions[0]), "condition": lambda e, op: None,
 }  # fmt: skip

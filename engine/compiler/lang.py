@@ -16,7 +16,7 @@ from engine.compiler.kernel import kernel
 from engine.compiler.library import constructors, expectations, primitives
 from engine.compiler.library.derivatives import adjoint
 from engine.compiler.library.expectations import EXPECTATIONS
-from engine.compiler.library.intrinsics import ATOMICS, BLOCKS, TILES, Intrinsic, shared
+from engine.compiler.library.intrinsics import ATOMICS, BLOCKS, HINTS, TILES, Intrinsic, shared
 from engine.compiler.library.operators import OPERATORS
 from engine.compiler.library.registry import BUILTINS, Builtin
 from engine.compiler.types import (
@@ -97,7 +97,7 @@ def array(dtype: Any = Any, ndim: int = 1, layout: str = "aos") -> types.Type:
 def __getattr__(name: str) -> Any:
     if name in BUILTINS:
         return BUILTINS[name]
-    for known in (ATOMICS, BLOCKS, TILES):
+    for known in (ATOMICS, BLOCKS, HINTS, TILES):
         if name in known:
             return known[name]
     if name in vars(names):
@@ -135,8 +135,8 @@ def _found(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    found = {*__all__, *BUILTINS, *ATOMICS, *BLOCKS, *TILES, *EXPECTATIONS, *OPERATORS, *_PYTHON, "grad", "printf"}
-    found |= {"ref", "fixedarray"}
+    found = {*__all__, *BUILTINS, *ATOMICS, *BLOCKS, *HINTS, *TILES, *EXPECTATIONS, *OPERATORS, *_PYTHON}
+    found |= {"grad", "printf", "ref", "fixedarray"}
     found |= {n for module in (names, constants) for n in vars(module) if not n.startswith("_")}
     for module, kind in ((primitives, primitives.Primitive), (constructors, constructors.Constructor)):
         found |= {n for n, value in vars(module).items() if isinstance(value, kind)} - set(_SPELLED.values())

@@ -209,6 +209,7 @@ STRUCTURAL: dict[str, str] = {
     "position": "int32 indices: their place in row-major order, or at strides; attrs shape, strides, wraps: whether "
                 "negative ones count from the end",
     "fault": "int64 numbers; attrs check, file, function and what it is about: notes that a check failed (`faults`)",
+    "prefetch": "array, one index per dimension: its memory is wanted soon, changes nothing. MIR: pointer",
     "print": "scalars; attrs format: a C format. Truth values are shown as True and False by %s",
     "break": "leaves the innermost loop (HIR)",
     "continue": "next iteration of the innermost loop (HIR)",
@@ -229,7 +230,7 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")
 COMPARISONS = frozenset(name for name, row in ELEMENTWISE.items() if row.result == "bool")
 EFFECTS = frozenset({
     "set", "local", "local_store", "store", "atomic", "if", "for", "while", "break", "continue", "return", "call",
-    "condition", "print", "fault", "barrier", "shuffle", "vote",
+    "condition", "print", "fault", "prefetch", "barrier", "shuffle", "vote",
 })  # fmt: skip
 
 

@@ -456,6 +456,10 @@ class _Scalarizer:
             pointers.append(self.emit("address", pointer, (p, moved[size])))
         return [*pointers, *lists[lead:], *shapes[lead:], *strides[lead:]]
 
+    def prefetch(self, op: Op) -> None:
+        """Of an element's first number: as of a view that begins there."""
+        self.emit("prefetch", void, (self.subarray(op)[0],))
+
     def view(self, op: Op) -> Leaves:
         """A view: the pointer moved to its first element, and extents and strides of the dimensions that are kept."""
         array = op.operands[0]
@@ -619,6 +623,6 @@ _HANDLERS: dict[
     "array_ptr": _S.array_ptr, "array_at": _S.array_at, "field": _S.field, "count": _S.count, "shape": _S.shape,
     "if": _S.structured, "for": _S.structured, "while": _S.structured, "index": _S.index, "custom": _S.custom,
     "shadow": _S.shadow, "yield": _S.yields, "condition": _S.condition,
-    "print": _S.effect, "fault": _S.effect, "position": _S.position, "break": _S.leave, "continue": _S.leave,
-    "return": _S.leave,
+    "print": _S.effect, "fault": _S.effect, "prefetch": _S.prefetch, "position": _S.position,
+    "break": _S.leave, "continue": _S.leave, "return": _S.leave,
 }  # fmt: skip

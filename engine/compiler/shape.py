@@ -30,11 +30,13 @@ STREAM = ("it is one loop over contiguous memory, which LLVM makes vectors of",)
 
 # what only the thread shape has code for, with the reason
 _THREAD_ONLY = {
-    "print": "it prints", "local_pointer": "it takes addresses", "pointer_to_int": "it takes addresses",
-    "int_to_pointer": "it takes addresses", "block_value": "it asks where a thread stands in its block",
+    "print": "it prints", "prefetch": "it asks for memory ahead",
+    **dict.fromkeys(("local_pointer", "pointer_to_int", "int_to_pointer"), "it takes addresses"),
+    "block_value": "it asks where a thread stands in its block",
 }  # fmt: skip
 
-_FREE = frozenset({"const", "slot", "get", "index", "condition", "tid", "address", "fault"})  # faults do not happen
+# faults do not happen
+_FREE = frozenset({"const", "slot", "get", "index", "condition", "tid", "address", "fault", "prefetch"})
 _SLOW = {"div": 5.0, "sqrt": 6.0, "floordiv": 12.0, "mod": 12.0}
 
 

@@ -38,7 +38,7 @@ _HIR_ONLY = frozenset({"make", "extract", "insert", "extract_at", "insert_at", "
                        "call", "break", "continue", "return"})  # fmt: skip
 _VOID_KINDS = frozenset(
     {"set", "local_store", "store", "if", "custom", "yield", "for", "while", "condition", "break", "continue", "return",
-     "print", "fault", "barrier"}
+     "print", "fault", "prefetch", "barrier"}
 )
 _BY_TYPES = frozenset({*ELEMENTWISE, "cast", "bitcast", "select"})  # whether they are right depends on types alone
 _REGION_COUNT = {"if": 2, "for": 1, "while": 2, "custom": 1}
@@ -341,6 +341,12 @@ class _Verifier:
         self.require(op.attrs.get("check") in CHECKS, op, f"has a check among {', '.join(CHECKS)}")
         self.require(len(op.operands) <= VALUES and all(_same(v.type, int64) for v in op.operands), op, "notes int64")
 
+    def prefetch(self, op: Op) -> None:
+        first, indices = op.operands[0].type, op.operands[1:]
+        array = isinstance(first, Array) and len(indices) == first.ndim and all(_is_int(v.type) for v in indices)
+        right = isinstance(first, Pointer) and not indices if self.mir else array
+        self.require(right, op, "takes an array and one index per dimension, in MIR a pointer")
+
     def position(self, op: Op) -> None:
         fits = len(op.operands) == len(op.attrs.get("shape", ())) and all(_same(v.type, int32) for v in op.operands)
         self.require(fits and _same(op.type, int32), op, "one int32 for each dimension")
@@ -383,7 +389,7 @@ _RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "view": _V.view,
     "field": _V.field, "count": _V.count, "shape": _V.shape, "call": _V.call, "if": _V.branch, "condition": _V.branch,
     "for": _V.loop, "while": _V.loop, "return": _V.returns, "address": _V.address,
-    "print": _V.print, "fault": _V.fault, "position": _V.position,
+    "print": _V.print, "fault": _V.fault, "prefetch": _V.prefetch, "position": _V.position,
 }  # fmt: skip
 
 

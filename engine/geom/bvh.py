@@ -1,11 +1,11 @@
 """Wide bounding volume hierarchies in memory: their layout behind a handle, the boxes of a refit, and `Bvh` over boxes.
 
-    node   64 words: lower x[8] y[8] z[8], upper x[8] y[8] z[8], child[8], 8 to spare    (no child: EMPTY, inverted box)
+    node   64 words: lower x[8] y[8] z[8], upper x[8] y[8] z[8], child[8], place[8]    (no child: EMPTY, inverted box)
     leaf   80 words: first corner x[8] y[8] z[8], second, third, number[8]    (no primitive: −1, corners of the first)
 
-A child is the number of a node, or ~(8 · leaf + primitives − 1). A box is kept as the triangle (lower, upper, lower),
-so that one traversal serves both. A handle is the address of a `Tree` in the device's memory: the uint64 that kernels
-get.
+A child is the number of a node, or ~(8 · leaf + primitives − 1); the primitives of a leaf have consecutive places, from
+the one beside the child on. A box is kept as the triangle (lower, upper, lower), so that one traversal serves both. A
+handle is the address of a `Tree` in the device's memory: the uint64 that kernels get.
 """
 
 import functools
@@ -254,7 +254,7 @@ class Hierarchy:
         self.handle: Any = new_handle(device)
         self.moments: Any = None
         self.slabs: Any = None
-        self.corners: Any = None  # the points that a refit of a mesh reads, leaf by leaf
+        self.corners: Any = None  # the points that a refit of a mesh reads, by the places of triangles
         self.groups: Any = None
         self.group_ids: Any = None
 
@@ -296,7 +296,7 @@ class Hierarchy:
         """Writes the handle; whatever it names is kept alive by this object."""
         assert self.topology is not None
         tree = Tree(  # type: ignore[call-arg]
-            bounds=self.bounds, nodes=self.nodes, leaves=self.leaves, parents=self.topology.parents, slabs=self.slabs,
+            bounds=self.bounds, nodes=self.nodes, leaves=self.leaves, parents=self.parents, slabs=self.slabs,
             moments=self.moments, groups=self.groups, group_ids=self.group_ids, **self.fields
         )  # fmt: skip
         self.handle.assign([tree])
@@ -306,6 +306,10 @@ class Hierarchy:
         for first, end in self.levels_upward():
             arguments = [*sources, self.nodes, self.leaves, first]
             launch(fit, WIDTH * (end - first), inputs=arguments, device=self.device)
+        self.fit_bounds()
+
+    def fit_bounds(self) -> None:
+        """The box of all, from the root's."""
         launch(bound, 1, inputs=[self.nodes, self.bounds], device=self.device)
 
     def levels_upward(self) -> list[tuple[int, int]]:
@@ -315,11 +319,16 @@ class Hierarchy:
         return list(zip(levels[:-1], levels[1:], strict=True))[::-1]
 
     @property
-    def nbytes(self) -> int:
-        """Bytes that the hierarchy takes, what a refit needs included."""
+    def parents(self) -> Any:
+        """(nodes,) 8 · node + child, −1 at the root."""
         assert self.topology is not None
+        return self.topology.parents
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the hierarchy takes, what refits have needed so far included."""
         of_meshes = sum(part.size for part in (self.slabs, self.corners) if part is not None)
-        return 4 * (self.nodes.size + self.leaves.size + of_meshes + self.topology.parents.size)
+        return 4 * (self.nodes.size + self.leaves.size + of_meshes + self.parents.size)
 
 
 def check_array(name: str, value: Any, dtype: Any, device: Any = None) -> None:

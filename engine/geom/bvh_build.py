@@ -27,6 +27,7 @@ vec8: Any = vector(length=WIDTH, dtype=k.float32)
 vec_leaf: Any = vector(length=LEAF, dtype=k.float32)
 NODE_ROWS = 8  # of 8 words: a node begins with a cache line, and takes four
 NODE_WORDS = NODE_ROWS * WIDTH
+CHILDREN, PLACES = 6 * WIDTH, 7 * WIDTH  # where a node's children begin, and the places of the leaves among them
 LEAF_WORDS = 10 * LEAF
 MAX_PRIMITIVES = 1 << 26  # what leaves room for 8 words of each in 31 bits
 MAX_DEPTH = 26  # levels of nodes: what halving 2^26 primitives may take
@@ -181,11 +182,16 @@ def number_children(
 
 
 @k.kernel(shape="thread", enable_backward=False)
-def place_children(children: k.array(dtype=int, ndim=2), nodes: k.array(dtype=float)):
+def place_children(children: k.array(dtype=int, ndim=2), leaf_links: k.array(dtype=int), nodes: k.array(dtype=float)):
+    """A node's children, and where the primitives of those begin that are leaves, among all in the order of leaves."""
     i = k.tid()
     for c in range(WIDTH):
-        nodes[NODE_WORDS * i + 6 * WIDTH + c] = k.bitcast(children[i, c], k.float32)
-        nodes[NODE_WORDS * i + 7 * WIDTH + c] = 0.0
+        child = children[i, c]
+        place = 0
+        if child < 0 and child != EMPTY:
+            place = ~leaf_links[leaf_of(child)] // LEAF
+        nodes[NODE_WORDS * i + CHILDREN + c] = k.bitcast(child, k.float32)
+        nodes[NODE_WORDS * i + PLACES + c] = k.bitcast(place, k.float32)
 
 
 @k.kernel(shape="thread", enable_backward=False)
@@ -239,7 +245,7 @@ def collapse(records, links, choices, n: int) -> Topology | None:
     count = levels[-1]
     nodes = empty(NODE_WORDS * count, dtype=float, device=device)
     places = empty(LEAF_WORDS * leaves, dtype=float, device=device)
-    launch(place_children, count, inputs=[children, nodes], device=device)
+    launch(place_children, count, inputs=[children, leaf_links, nodes], device=device)
     launch(place_members, leaves, inputs=[records, leaf_links, places], device=device)
     return Topology(nodes, places, array(parents[:count], dtype=int, device=device), tuple(levels[:-1]))
 
@@ -252,7 +258,7 @@ def single_leaf(records, n: int) -> Topology:
     members[:] = -1
     members[:n] = np.ascontiguousarray(records.numpy()[:n, 3]).view(np.int32)
     node = np.zeros(NODE_WORDS, np.float32)
-    children = node[6 * WIDTH : 7 * WIDTH].view(np.int32)
+    children = node[CHILDREN:PLACES].view(np.int32)
     children[:] = EMPTY
     if n > 0:
         children[0] = ~(n - 1)

@@ -37,6 +37,7 @@ SPREAD = 16  # threads from one task to the next: a worker claims that many thre
 BY_CODE, BY_AREA = 0, 1  # ways to split a range
 TASK = 6  # words of a task: first, last, 2 · parent + side, depth, buffer, way
 CODE_BITS = 30
+FEW_BITS, FEW = 24, 1 << 19  # what is as good for so few primitives, and sorted in three passes of four
 
 
 @k.func
@@ -386,14 +387,14 @@ def bound_centers(records: k.array(dtype=vec8), n: int, limits: k.array(dtype=ve
 @k.requires(lambda tid, records, codes, order: tid < records.shape[0] and tid < codes.shape[0]
     and tid < order.shape[0])  # fmt: skip
 @k.kernel(enable_backward=False)
-def make_codes(records: k.array(dtype=vec8), low: k.vec3, scale: float, codes: k.array(dtype=k.uint32),
+def make_codes(records: k.array(dtype=vec8), low: k.vec3, scale: float, last: int, codes: k.array(dtype=k.uint32),
                order: k.array(dtype=int)):  # fmt: skip
-    """Where on a curve through a grid of 1024³ cells the centre of each primitive lies."""
+    """Where on a curve through a grid of (last + 1)³ cells, at most 1024³, the centre of each primitive lies."""
     i = k.tid()
     row = records[i]
     code = k.uint32(0)
     for c in range(3):
-        cell = k.uint32(k.clamp(int((row[c] - row[c + 4] - low[c]) * scale), 0, 1023))
+        cell = k.uint32(k.clamp(int((row[c] - row[c + 4] - low[c]) * scale), 0, last))
         code = code | (spread_bits(cell) << k.uint32(2 - c))
     codes[i] = code
     order[i] = i
@@ -410,15 +411,17 @@ def gather_records(records: k.array(dtype=vec8), order: k.array(dtype=int), into
 def sort_by_code(records, n: int, spare) -> Any:
     """Moves the records to `spare`, along a curve; returns their codes, ascending."""
     device = records.device
+    bits = FEW_BITS if n <= FEW else CODE_BITS
     limits = empty(-(-n // PIECE), dtype=vec8, device=device)
     launch(bound_centers, len(limits), inputs=[records, n, limits], device=device)
     ends = limits.numpy().min(0)
     least = ends[:3]
     with np.errstate(all="ignore"):
-        scale = np.float32(1024.0) / (-ends[4:7] - least).max()
+        scale = np.float32(1 << bits // 3) / (-ends[4:7] - least).max()
     codes, order = empty(n, dtype=k.uint32, device=device), empty(n, dtype=int, device=device)
-    launch(make_codes, n, inputs=[records, k.vec3(*least), float(scale), codes, order], device=device)
-    RadixSort(n, device, dtype=k.uint32).run(codes, order, n, CODE_BITS)
+    inputs = [records, k.vec3(*least), float(scale), (1 << bits // 3) - 1, codes, order]
+    launch(make_codes, n, inputs=inputs, device=device)
+    RadixSort(n, device, dtype=k.uint32).run(codes, order, n, bits)
     launch(gather_records, n, inputs=[records, order, spare], device=device)
     return codes
 

@@ -8,15 +8,31 @@ boxes of its children, so that a refit goes through the triangles once.
 """
 
 
+from typing import Any
+
 from engine.compiler import lang as k
-from engine.context import array
-from engine.geom.bvh import least, node_box, write_box
-from engine.geom.bvh_build import EMPTY, LEAF, LEAF_WORDS, NODE_ROWS, NODE_WORDS, WIDTH, leaf_of, vec8, vec_leaf
-from engine.geom.point_query import across, product
+from engine.context import array, empty, launch
+from engine.geom.bvh import Hierarchy, least, node_box, write_box
+from engine.geom.bvh_build import (
+    CHILDREN,
+    EMPTY,
+    LEAF,
+    LEAF_WORDS,
+    NODE_ROWS,
+    NODE_WORDS,
+    PLACES,
+    WIDTH,
+    leaf_of,
+    leaf_size,
+    vec8,
+    vec_leaf,
+)
+from engine.geom.point_query import product
 
 SLAB_WORDS = 4 * WIDTH
 ROUNDING = 2.0**-20  # of the largest coordinate
 WIDEST = 3.0e38
+AHEAD = 16  # triangles whose points are asked for before they are needed
 
 
 @k.func
@@ -31,25 +47,9 @@ def rising(normal: k.vec3) -> k.vec3:
 
 
 @k.func
-def of_leaf(ax, ay, az, bx, by, bz, cx, cy, cz):
-    """(normal, least, most) of a leaf's triangles."""
-    nx, ny, nz = across(bx - ax, by - ay, bz - az, cx - ax, cy - ay, cz - az)
-    zero = vec_leaf(0.0)
-    area2 = product(nx, ny, nz, nx, ny, nz)
-    some = k.less(zero, area2 - area2 + area2)  # which have an area, and it is finite
-    nx, ny, nz = k.where(some, nx, zero), k.where(some, ny, zero), k.where(some, nz, zero)
-    side = product(nx, ny, nz, vec_leaf(nx[0]), vec_leaf(ny[0]), vec_leaf(nz[0]))  # they are turned to the first one's
-    weight = k.where(k.less_equal(zero, side), vec_leaf(1.0), vec_leaf(-1.0))
-    normal = rising(k.vec3(k.dot(nx, weight), k.dot(ny, weight), k.dot(nz, weight)))
-    x, y, z = vec_leaf(normal[0]), vec_leaf(normal[1]), vec_leaf(normal[2])
-    a, b, c = product(ax, ay, az, x, y, z), product(bx, by, bz, x, y, z), product(cx, cy, cz, x, y, z)
-    return normal, least_of(a, b, c, WIDEST), -least_of(-a, -b, -c, WIDEST)
-
-
-@k.func
-def least_of(a, b, c, most: float) -> float:
-    """The least of all components that are numbers, at most `most`."""
-    return least(k.select_min(c, k.select_min(b, k.select_min(a, vec_leaf(most)))))
+def least_of(a, b, c) -> float:
+    """The least of all components that are numbers, at most `WIDEST`."""
+    return least(k.select_min(c, k.select_min(b, k.select_min(a, vec_leaf(WIDEST)))))
 
 
 @k.func
@@ -89,67 +89,158 @@ def of_node(nodes: k.array(dtype=float), slabs: k.array(dtype=float), node: int)
     return normal, least(low), -least(-high)
 
 
+@k.func
+def triangle_at(leaves: k.array(dtype=float), leaf: int, s: int) -> int:
+    """The number of a leaf's triangle; 0 where there is none, and of the last leaf beyond it."""
+    last = len(leaves) // LEAF_WORDS - 1
+    return k.max(k.bitcast(leaves[LEAF_WORDS * k.min(leaf, last) + 9 * LEAF + s], k.int32), 0)
+
+
 @k.kernel(shape="thread", enable_backward=False)
-def list_corners(leaves: k.array(dtype=float), indices: k.array(dtype=int), corners: k.array(dtype=int)):
-    """The points of each leaf's triangles, first corners first; places without a triangle repeat the first one."""
-    leaf = k.tid()
-    at = LEAF_WORDS * leaf + 9 * LEAF
-    for s in range(LEAF):
-        triangle = k.bitcast(leaves[at + s], k.int32)
-        if triangle < 0:
-            triangle = k.bitcast(leaves[at], k.int32)
-        for which in range(3):
-            corners[3 * LEAF * leaf + LEAF * which + s] = indices[3 * triangle + which] if triangle >= 0 else 0
+def list_corners(nodes: k.array(dtype=float), leaves: k.array(dtype=float), indices: k.array(dtype=int),
+                 corners: k.array(dtype=int)):  # fmt: skip
+    """The points of each leaf's triangles, a thread for each child; `PLACES` of a node says where a leaf's begin."""
+    t = k.tid()
+    at = NODE_WORDS * (t // WIDTH) + t % WIDTH
+    child = k.bitcast(nodes[at + CHILDREN], k.int32)
+    if child < 0 and child != EMPTY:
+        place = k.bitcast(nodes[at + PLACES], k.int32)
+        leaf = leaf_of(child)
+        for s in range(leaf_size(child)):
+            k.prefetch(indices, 3 * triangle_at(leaves, leaf + 2, s))
+            triangle = triangle_at(leaves, leaf, s)
+            for which in range(3):
+                corners[3 * (place + s) + which] = indices[3 * triangle + which]
 
 
 @k.func
-def gather(points: k.array(dtype=k.vec3), corners: k.array(dtype=int), at: int):
-    """x, y and z of the points whose numbers begin at `at`."""
-    x, y, z = vec_leaf(), vec_leaf(), vec_leaf()
-    for s in range(LEAF):
-        p = points[corners[at + s]]
-        x[s], y[s], z[s] = p[0], p[1], p[2]
-    return x, y, z
+def lower_of(a: k.vec3, b: k.vec3) -> k.vec3:
+    """By component; where a is no number, b's."""
+    return k.vec3(k.select_min(a[0], b[0]), k.select_min(a[1], b[1]), k.select_min(a[2], b[2]))
 
 
-@k.kernel(shape="thread", enable_backward=False)
-def fit_triangles(
-    points: k.array(dtype=k.vec3),
-    corners: k.array(dtype=int),
-    slabs: k.array(dtype=float),
-    nodes: k.array(dtype=float),
-    leaves: k.array(dtype=float),
-    start: int,
-):
-    """Boxes and slabs of a level of nodes, a thread for each child, from the level below; and the corners in leaves."""
-    t = k.tid()
-    i, slot = start + t // WIDTH, t % WIDTH
-    at = NODE_WORDS * i + slot
-    child = k.bitcast(nodes[at + 6 * WIDTH], k.int32)
-    lower, upper = k.vec3(k.inf), k.vec3(-k.inf)
-    normal = k.vec3(0.0, 0.0, 1.0)
-    low, high = float(-WIDEST), float(WIDEST)
-    if child >= 0:
-        lower, upper = node_box(nodes, child)
-        normal, low, high = of_node(nodes, slabs, child)
-    elif child != EMPTY:
-        rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=vec_leaf)
-        leaf = leaf_of(child)
-        r = LEAF_WORDS // LEAF * leaf
-        ax, ay, az = gather(points, corners, 3 * LEAF * leaf)
-        bx, by, bz = gather(points, corners, 3 * LEAF * leaf + LEAF)
-        cx, cy, cz = gather(points, corners, 3 * LEAF * leaf + 2 * LEAF)
-        rows[r], rows[r + 1], rows[r + 2] = ax, ay, az
-        rows[r + 3], rows[r + 4], rows[r + 5] = bx, by, bz
-        rows[r + 6], rows[r + 7], rows[r + 8] = cx, cy, cz
-        lower = k.vec3(least_of(ax, bx, cx, k.inf), least_of(ay, by, cy, k.inf), least_of(az, bz, cz, k.inf))
-        upper = -k.vec3(least_of(-ax, -bx, -cx, k.inf), least_of(-ay, -by, -cy, k.inf), least_of(-az, -bz, -cz, k.inf))
-        normal, low, high = of_leaf(ax, ay, az, bx, by, bz, cx, cy, cz)
-    write_box(nodes, at, lower, upper)
+@k.func
+def upper_of(a: k.vec3, b: k.vec3) -> k.vec3:
+    return k.vec3(k.select_max(a[0], b[0]), k.select_max(a[1], b[1]), k.select_max(a[2], b[2]))
+
+
+@k.func
+def put(words: k.array(dtype=float), at: int, p: k.vec3):
+    """A corner whose x is word `at` of a leaf."""
+    words[at], words[at + LEAF], words[at + 2 * LEAF] = p[0], p[1], p[2]
+
+
+@k.func
+def write_child(nodes: k.array(dtype=float), slabs: k.array(dtype=float), node: int, slot: int, lower: k.vec3,
+                upper: k.vec3, normal: k.vec3, low: float, high: float):  # fmt: skip
+    """Box and slab of a node's child."""
+    write_box(nodes, NODE_WORDS * node + slot, lower, upper)
     largest = 0.0
     for axis in range(3):
         largest = k.select_max(k.select_max(k.abs(lower[axis]), k.abs(upper[axis])), largest)
-    slabs[SLAB_WORDS * i + slot] = normal[0]
-    slabs[SLAB_WORDS * i + 8 + slot] = normal[1]
-    slabs[SLAB_WORDS * i + 16 + slot] = low - largest * ROUNDING
-    slabs[SLAB_WORDS * i + 24 + slot] = high + largest * ROUNDING
+    at = SLAB_WORDS * node + slot
+    slabs[at], slabs[at + 8] = normal[0], normal[1]
+    slabs[at + 16], slabs[at + 24] = low - largest * ROUNDING, high + largest * ROUNDING
+
+
+@k.func
+def corners_of(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), corners: k.array(dtype=int),
+               leaves: k.array(dtype=float), leaf: int, place: int, s: int):  # fmt: skip
+    """The corners of a leaf's triangle, by the list if there is one; those of later triangles are asked for."""
+    a, b, c = k.vec3(), k.vec3(), k.vec3()
+    if len(corners) > 0:
+        i = 3 * (place + s)
+        later = k.min(i + 3 * AHEAD, len(corners) - 3)
+        for which in range(3):
+            k.prefetch(points, corners[later + which])
+        a, b, c = points[corners[i]], points[corners[i + 1]], points[corners[i + 2]]
+    else:
+        k.prefetch(indices, 3 * triangle_at(leaves, leaf + 4, s))
+        later = 3 * triangle_at(leaves, leaf + 2, s)
+        for which in range(3):
+            k.prefetch(points, indices[later + which])
+        i = 3 * triangle_at(leaves, leaf, s)
+        a, b, c = points[indices[i]], points[indices[i + 1]], points[indices[i + 2]]
+    return a, b, c
+
+
+@k.func
+def fill_leaf(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), corners: k.array(dtype=int),
+              leaves: k.array(dtype=float), leaf: int, place: int, n: int):  # fmt: skip
+    """Writes the corners of a leaf's n triangles and gives (lower, upper, normal) of them."""
+    words = array(ptr=leaves.ptr + k.uint64(4) * k.uint64(LEAF_WORDS * leaf), shape=LEAF_WORDS, dtype=float)
+    lower, upper = k.vec3(k.inf), k.vec3(-k.inf)
+    first, sum = k.vec3(), k.vec3()
+    for s in range(n):
+        a, b, c = corners_of(points, indices, corners, leaves, leaf, place, s)
+        put(words, s, a)
+        put(words, s + 3 * LEAF, b)
+        put(words, s + 6 * LEAF, c)
+        lower = lower_of(a, lower_of(b, lower_of(c, lower)))
+        upper = upper_of(a, upper_of(b, upper_of(c, upper)))
+        normal = k.cross(b - a, c - a)
+        if s == 0:
+            first = normal
+        sum += normal * k.copysign(1.0, k.dot(normal, first))  # turned to the first one's side
+    for s in range(n, LEAF):
+        for row in range(9):
+            words[LEAF * row + s] = words[LEAF * row]
+    return lower, upper, rising(sum)
+
+
+@k.kernel(shape="thread", enable_backward=False)
+def fit_leaves(
+    points: k.array(dtype=k.vec3),
+    indices: k.array(dtype=int),
+    corners: k.array(dtype=int),
+    nodes: k.array(dtype=float),
+    slabs: k.array(dtype=float),
+    leaves: k.array(dtype=float),
+):
+    """The corners in leaves, their boxes and slabs, a thread for each child; and those of places without a child."""
+    rows = array(ptr=leaves.ptr, shape=len(leaves) // LEAF, dtype=vec_leaf)
+    t = k.tid()
+    node, slot = t // WIDTH, t % WIDTH
+    at = NODE_WORDS * node + slot
+    child = k.bitcast(nodes[at + CHILDREN], k.int32)
+    if child < 0:
+        lower, upper = k.vec3(k.inf), k.vec3(-k.inf)
+        normal = k.vec3(0.0, 0.0, 1.0)
+        low, high = float(-WIDEST), float(WIDEST)
+        if child != EMPTY:
+            leaf = leaf_of(child)
+            place = k.bitcast(nodes[at + PLACES], k.int32)
+            lower, upper, normal = fill_leaf(points, indices, corners, leaves, leaf, place, leaf_size(child))
+            r = LEAF_WORDS // LEAF * leaf
+            x, y, z = vec_leaf(normal[0]), vec_leaf(normal[1]), vec_leaf(normal[2])
+            a = product(rows[r], rows[r + 1], rows[r + 2], x, y, z)
+            b = product(rows[r + 3], rows[r + 4], rows[r + 5], x, y, z)
+            c = product(rows[r + 6], rows[r + 7], rows[r + 8], x, y, z)
+            low, high = least_of(a, b, c), -least_of(-a, -b, -c)
+        write_child(nodes, slabs, node, slot, lower, upper, normal, low, high)
+
+
+@k.kernel(shape="thread", enable_backward=False)
+def fit_nodes(nodes: k.array(dtype=float), slabs: k.array(dtype=float), parents: k.array(dtype=int), start: int):
+    """Boxes and slabs of a level of nodes, in their parents, from those of their children."""
+    node = start + k.tid()
+    lower, upper = node_box(nodes, node)
+    normal, low, high = of_node(nodes, slabs, node)
+    write_child(nodes, slabs, parents[node] // WIDTH, parents[node] % WIDTH, lower, upper, normal, low, high)
+
+
+def fit_mesh(tree: Hierarchy, points: Any, indices: Any) -> None:
+    """Corners, boxes and slabs of a mesh whose points have moved."""
+    inputs = [points, indices, tree.corners, tree.nodes, tree.slabs, tree.leaves]
+    launch(fit_leaves, WIDTH * tree.levels_upward()[0][1], inputs=inputs, device=tree.device)
+    for first, end in tree.levels_upward()[:-1]:
+        inputs = [tree.nodes, tree.slabs, tree.parents, first]
+        launch(fit_nodes, end - first, inputs=inputs, device=tree.device)
+    tree.fit_bounds()
+
+
+def list_all_corners(tree: Hierarchy, indices: Any) -> None:
+    """What makes refits twice as fast, and not needed before the first one."""
+    tree.corners = empty(3 * (tree.count - tree.skipped), dtype=int, device=tree.device)
+    inputs = [tree.nodes, tree.leaves, indices, tree.corners]
+    launch(list_corners, len(tree.nodes) // WIDTH, inputs=inputs, device=tree.device)

@@ -182,6 +182,23 @@ def slab_gap(slabs: k.array(dtype=vec8), at: int, px: vec8, py: vec8, pz: vec8, 
 
 
 @k.func
+def fetch_children(rows: k.array(dtype=vec_leaf), boxes: k.array(dtype=vec8), slabs: k.array(dtype=vec8),
+                   words: k.array(dtype=int), at: int, mask: k.uint32):  # fmt: skip
+    """Asks for all cache lines, of two rows each, of those of a node's children that are in `mask`."""
+    while mask != k.uint32(0):
+        c, mask = next_bit(mask)
+        child = words[at + c]
+        if child < 0:
+            for line in range(5):
+                k.prefetch(rows, 10 * leaf_of(child) + 2 * line)
+        else:
+            for line in range(4):
+                k.prefetch(boxes, NODE_ROWS * child + 2 * line)
+            for line in range(2):
+                k.prefetch(slabs, 4 * child + 2 * line)
+
+
+@k.func
 def closest(tree: Tree, point: k.vec3, max_dist: float):
     """(face or −1, weights of its corners at the closest point that is less than max_dist away)."""
     boxes = array(ptr=tree.nodes.ptr, shape=len(tree.nodes) // 8, dtype=vec8)
@@ -211,6 +228,7 @@ def closest(tree: Tree, point: k.vec3, max_dist: float):
                 beside = slab_gap(slabs, 4 * node, px, py, pz, doubt)
                 squared = k.select_max(squared, k.cw_mul(beside, beside)) * NEARER
                 mask = k.bit_mask(k.less_equal(squared, vec8(best)))
+                fetch_children(rows, boxes, slabs, words, NODE_WORDS * node + 48, mask)
                 node, top = nearest_child(words, NODE_WORDS * node + 48, mask, squared, stack, entry, top)
             if node != EMPTY:
                 leaf = leaf_of(node)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler import lang as k
-from engine.context import array, empty, launch
+from engine.context import array, empty, launch, recording
 from engine.errors import ArgumentError
 from engine.geom import mesh_moments
 from engine.geom.all_hits import AllIntersections, all_hits
@@ -22,8 +22,8 @@ from engine.geom.bvh import (
     record_triangles,
     tree_of,
 )
-from engine.geom.bvh_build import LEAF, LEAF_WORDS, NODE_WORDS, WIDTH
-from engine.geom.mesh_slabs import SLAB_WORDS, fit_triangles, list_corners
+from engine.geom.bvh_build import NODE_WORDS, WIDTH
+from engine.geom.mesh_slabs import SLAB_WORDS, fit_mesh, list_all_corners
 from engine.geom.point_query import closest, sign_by_rays, winding_number
 from engine.geom.ray_query import ANY, CLOSEST, corner, face_normal, trace
 
@@ -283,21 +283,24 @@ class Mesh:
         _check_indices(self.indices, len(self._points))
         tree = self._tree
         tree.moments = tree.slabs = None
+        tree.corners = empty(0, dtype=int, device=self.device)
         tree.rebuild(record_triangles, [self._points, self.indices], self._fields(), self._constructor)
         nodes = len(tree.nodes) // NODE_WORDS
         tree.slabs = empty(SLAB_WORDS * nodes, dtype=float, device=self.device)
-        leaves = len(tree.leaves) // LEAF_WORDS
-        tree.corners = empty(3 * LEAF * leaves, dtype=int, device=self.device)
-        launch(list_corners, leaves, inputs=[tree.leaves, self.indices, tree.corners], device=self.device)
         if self.support_winding_number:
             tree.moments = empty(NODE_WORDS * nodes, dtype=float, device=self.device)
             self._areas = empty(WIDTH * nodes, dtype=float, device=self.device)
         tree.point_at()
-        self.refit()
+        self._fit()
 
     def refit(self) -> None:
         """The points have moved."""
-        self._tree.refit(fit_triangles, [self._points, self._tree.corners, self._tree.slabs])
+        if len(self._tree.corners) == 0 and recording.current() is None:
+            list_all_corners(self._tree, self.indices)
+        self._fit()
+
+    def _fit(self) -> None:
+        fit_mesh(self._tree, self._points, self.indices)
         if self.support_winding_number:
             mesh_moments.fit(self._tree, self._tree.moments, self._areas)
 

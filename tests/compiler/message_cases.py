@@ -351,6 +351,7 @@ INTRINSICS = [
     ("for j in «reversed(range(big))»:\n    pass",
      "reversed() takes a range of int32, not of int64; convert it: int32(…)"),
     ("«engine.atomic_add(x, 0, x)»", "atomic_add() works on an array element"),
+    ("«engine.prefetch(a)»", "prefetch() takes an array and an index for each of its dimensions"),
     ("«engine.atomic_add(a, 0, 0, x)»", "atomic_add() takes the array, 1 indices and 1 value"),
     ("«engine.atomic_add(a, x, x)»", "an index is a whole number, not float32"),
     ("«engine.atomic_add(p, 0, p[0])»", "atomic_add() does not work on Pair"),

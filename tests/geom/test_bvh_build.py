@@ -160,3 +160,31 @@ def test_hierarchies_of_gpus_are_those_of_processors(constructor):
     trees = [boxes_of(low, high, constructor, device)._tree for device in ("cpu", "emu")]
     for a, b in zip(*(parts(tree) for tree in trees)):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("constructor", BUILDERS)
+def test_refits_give_the_bits_of_builds(constructor, device):
+    """By the indices, which a build and a recorded refit read, and by the list that other refits make."""
+    v, f = oracle.sphere(2)
+    mesh = engine.Mesh(v, f, bvh_constructor=constructor, device=device)
+    tree = mesh._tree
+    made = [part.numpy().copy() for part in (tree.nodes, tree.slabs, tree.leaves, tree.bounds)]
+    small = mesh.nbytes
+    with engine.ScopedCapture(device) as capture:
+        mesh.refit()
+    graph = capture.graph
+
+    def refit(how):
+        mesh.points.assign(2 * v)
+        how()
+        mesh.points.assign(v)
+        how()
+        for part, before in zip((tree.nodes, tree.slabs, tree.leaves, tree.bounds), made):
+            np.testing.assert_array_equal(part.numpy(), before)
+
+    refit(lambda: engine.capture_launch(graph))
+    assert mesh.nbytes == small
+    refit(mesh.refit)
+    assert mesh.nbytes == small + 12 * len(f)
+    mesh.rebuild()
+    assert mesh.nbytes == small

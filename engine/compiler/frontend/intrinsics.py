@@ -185,5 +185,16 @@ def _atomic(name: str) -> Lower:
     return lower
 
 
+@intrinsic("prefetch")
+def lower_prefetch(ctx: Lowering, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    """`prefetch(array, i, …)`: no effect but on time."""
+    array = args[0] if args else None
+    if not isinstance(array, Op) or not isinstance(array.type, types.Array) or len(args) != 1 + array.type.ndim:
+        raise ctx.error(node, "prefetch() takes an array and an index for each of its dimensions")
+    check_indices(ctx, args[1:], node)
+    indices = [array_index(ctx, array, d, a, node) for d, a in enumerate(args[1:])]
+    return ctx.emit("prefetch", types.void, array, *indices, node=node)
+
+
 for _name in ops.ATOMICS:
     INTRINSICS[f"atomic_{_name}"] = _atomic(_name)

@@ -83,6 +83,13 @@ ATOMICS = {
     f"atomic_{name}": Intrinsic(f"atomic_{name}", f"Atomic {name} on an array element; gives the old value.")
     for name in ops.ATOMICS
 }
+HINTS = {
+    "prefetch": Intrinsic(
+        "prefetch",
+        "prefetch(array, i, …): a processor fetches this element, which is wanted soon, into its cache; it may lie "
+        "outside. Kernels that call it run in the thread shape.",
+    )
+}
 TILES: dict[str, Intrinsic] = {
     row.intrinsic: row
     for row in (
