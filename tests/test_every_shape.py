@@ -70,7 +70,7 @@ def meshes() -> None:
     at, along = (rng.normal(size=(60, 3)).astype(np.float32) for _ in range(2))
     mesh.intersect(at, along)
     mesh.occluded(at, along)
-    mesh.closest(at)
+    mesh.closest(np.tile(at, (18, 1)))  # so many are sorted first
     mesh.contains(at)
     mesh.refit()
     Mesh(points, faces, bvh_constructor="lbvh")
@@ -161,7 +161,8 @@ def other_fluids() -> None:
 # program → modules of which it must run every kernel (of `coloring`, those of an overflow are run by `joints`)
 PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "algorithms": (algorithms, ("kernels", "optim")),
-    "meshes": (meshes, ("geom.bvh", "geom.query_mesh", "geom.mesh_moments", "geom.mesh_slabs")),
+    "meshes": (meshes, ("geom.bvh", "geom.query_mesh", "geom.mesh_moments", "geom.mesh_slabs",
+                        "geom.point_order")),
     "solids": (solids, ("geom.coll", "geom.broad_phase", "geom.placed", "sim.solver_soft_step_bodies",
                         "sim.solver_soft_step_contact")),
     "joints": (joints, ("sim.solver_soft_step_joints", "sim.coloring")),

@@ -24,6 +24,7 @@ from engine.geom.bvh import (
 )
 from engine.geom.bvh_build import NODE_WORDS, WIDTH
 from engine.geom.mesh_slabs import SLAB_WORDS, fit_mesh, list_all_corners
+from engine.geom.point_order import curve_order
 from engine.geom.point_query import closest, sign_by_rays, winding_number
 from engine.geom.ray_query import ANY, CLOSEST, corner, face_normal, trace
 
@@ -124,18 +125,20 @@ def occlude_all(
     hit[i] = k.uint8(found)
 
 
-@k.requires(lambda tid, points, nearest, distance, face: tid < points.shape[0] and tid < face.shape[0]
-    and tid < nearest.shape[0] and tid < distance.shape[0])  # fmt: skip
+@k.requires(lambda tid, order, points, nearest, distance, face: tid < order.shape[0] and 0 <= order[tid]
+    and order[tid] < points.shape[0] and order[tid] < face.shape[0] and order[tid] < nearest.shape[0]
+    and order[tid] < distance.shape[0])  # fmt: skip
 @k.kernel
 def closest_all(
     mesh: k.uint64,
+    order: k.array(dtype=int),
     points: k.array(dtype=k.vec3),
     max_dist: float,
     nearest: k.array(dtype=k.vec3),
     distance: k.array(dtype=float),
     face: k.array(dtype=int),
 ):
-    i = k.tid()
+    i = order[k.tid()]
     tree = tree_of(mesh)
     number, w = closest(tree, points[i], max_dist)
     face[i] = number
@@ -151,8 +154,14 @@ def closest_all(
 
 
 @k.kernel
-def contain_all(mesh: k.uint64, points: k.array(dtype=k.vec3), by_winding: int, inside: k.array(dtype=k.uint8)):
-    i = k.tid()
+def contain_all(
+    mesh: k.uint64,
+    order: k.array(dtype=int),
+    points: k.array(dtype=k.vec3),
+    by_winding: int,
+    inside: k.array(dtype=k.uint8),
+):
+    i = order[k.tid()]
     tree = tree_of(mesh)
     if by_winding == 1:
         inside[i] = k.uint8(winding_number(tree, points[i], 2.0) > 0.5)
@@ -337,15 +346,21 @@ class Mesh:
         n = len(p)
         nearest, face = empty(n, dtype=k.vec3, device=self.device), empty(n, dtype=int, device=self.device)
         distance = empty(n, dtype=float, device=self.device)
-        launch(closest_all, n, inputs=[self.id, p, float(max_dist), nearest, distance, face], device=self.device)
+        inputs = [self.id, self._order(p), p, float(max_dist), nearest, distance, face]
+        launch(closest_all, n, inputs=inputs, device=self.device)
         return Closest(nearest.numpy(), distance.numpy(), face.numpy())
 
     def contains(self, points: Any) -> NDArray[np.bool_]:
         """Whether each of points (n, 3) is inside: by winding number if the mesh supports it, else by rays."""
         p = _vectors(points, "points", self.device)
         inside = empty(len(p), dtype=k.uint8, device=self.device)
-        launch(contain_all, len(p), inputs=[self.id, p, int(self.support_winding_number), inside], device=self.device)
+        inputs = [self.id, self._order(p), p, int(self.support_winding_number), inside]
+        launch(contain_all, len(p), inputs=inputs, device=self.device)
         return inside.numpy() != 0
+
+    def _order(self, points: Any) -> Any:
+        """Neighbours one after the other: they go through the same nodes."""
+        return curve_order(points, *self._tree.bounds.numpy())
 
     def _rays(self, origins: Any, directions: Any) -> tuple[Any, Any]:
         o, d = _vectors(origins, "origins", self.device), _vectors(directions, "directions", self.device)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import engine
 from engine.errors import ArgumentError
-from engine.geom import bvh
+from engine.geom import bvh, point_order
 from engine.geom.bvh_build import LEAF, LEAF_WORDS
 from tests.geom import mesh_oracle as oracle
 
@@ -455,3 +455,23 @@ def test_ids_of_meshes_that_are_gone_find_nothing(monkeypatch):
     assert handle in handles and found(handle) == [0] * 6
     with pytest.raises(ArgumentError):
         engine.Mesh(v, f + 1000)
+
+
+@pytest.mark.parametrize("name", ["sphere", "nothing", "huge"])
+def test_many_points_are_answered_as_few_are(name):
+    """Many go along a curve through space."""
+    v, f = oracle.sphere(1)
+    v, f = {"sphere": (v, f), "nothing": (v, f[:0]), "huge": (v * np.float32(1e38), f)}[name]
+    mesh = engine.Mesh(np.asarray(v, np.float32), f)
+    rng = np.random.default_rng(3)
+    points = (rng.normal(size=(2500, 3)) * (1e37 if name == "huge" else 1.0)).astype(np.float32)
+    points[::50] *= 1e6 if name != "huge" else 1.0
+    points[::70] = np.nan
+    parts = np.array_split(points, 5)
+    near = mesh.closest(points)
+    for field in vars(near):
+        few = np.concatenate([getattr(mesh.closest(part), field) for part in parts])
+        np.testing.assert_array_equal(getattr(near, field), few)
+    np.testing.assert_array_equal(mesh.contains(points), np.concatenate([mesh.contains(part) for part in parts]))
+    order = point_order.curve_order(vec3s(points), *mesh._tree.bounds.numpy()).numpy()
+    assert np.array_equal(np.sort(order), np.arange(2500)) and (name != "sphere" or (np.diff(order) < 0).any())
