@@ -96,9 +96,15 @@ def triangle_at(leaves: k.array(dtype=float), leaf: int, s: int) -> int:
     return k.max(k.bitcast(leaves[LEAF_WORDS * k.min(leaf, last) + 9 * LEAF + s], k.int32), 0)
 
 
+@k.func
+def point_at(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), i: int) -> int:
+    """The point that a corner is; any, where it went out of range after the build, which had looked."""
+    return int(k.select_min(k.uint32(indices[i]), k.uint32(len(points) - 1)))
+
+
 @k.kernel(shape="thread", enable_backward=False)
-def list_corners(nodes: k.array(dtype=float), leaves: k.array(dtype=float), indices: k.array(dtype=int),
-                 corners: k.array(dtype=int)):  # fmt: skip
+def list_corners(points: k.array(dtype=k.vec3), nodes: k.array(dtype=float), leaves: k.array(dtype=float),
+                 indices: k.array(dtype=int), corners: k.array(dtype=int)):  # fmt: skip
     """The points of each leaf's triangles, a thread for each child; `PLACES` of a node says where a leaf's begin."""
     t = k.tid()
     at = NODE_WORDS * (t // WIDTH) + t % WIDTH
@@ -110,7 +116,7 @@ def list_corners(nodes: k.array(dtype=float), leaves: k.array(dtype=float), indi
             k.prefetch(indices, 3 * triangle_at(leaves, leaf + 2, s))
             triangle = triangle_at(leaves, leaf, s)
             for which in range(3):
-                corners[3 * (place + s) + which] = indices[3 * triangle + which]
+                corners[3 * (place + s) + which] = point_at(points, indices, 3 * triangle + which)
 
 
 @k.func
@@ -160,7 +166,8 @@ def corners_of(points: k.array(dtype=k.vec3), indices: k.array(dtype=int), corne
         for which in range(3):
             k.prefetch(points, indices[later + which])
         i = 3 * triangle_at(leaves, leaf, s)
-        a, b, c = points[indices[i]], points[indices[i + 1]], points[indices[i + 2]]
+        a, b = points[point_at(points, indices, i)], points[point_at(points, indices, i + 1)]
+        c = points[point_at(points, indices, i + 2)]
     return a, b, c
 
 
@@ -239,8 +246,8 @@ def fit_mesh(tree: Hierarchy, points: Any, indices: Any) -> None:
     tree.fit_bounds()
 
 
-def list_all_corners(tree: Hierarchy, indices: Any) -> None:
-    """What makes refits twice as fast, and not needed before the first one."""
+def list_all_corners(tree: Hierarchy, points: Any, indices: Any) -> None:
+    """What later refits read in a row; without it, `fit_mesh` looks for the points of each triangle."""
     tree.corners = empty(3 * (tree.count - tree.skipped), dtype=int, device=tree.device)
-    inputs = [tree.nodes, tree.leaves, indices, tree.corners]
+    inputs = [points, tree.nodes, tree.leaves, indices, tree.corners]
     launch(list_corners, len(tree.nodes) // WIDTH, inputs=inputs, device=tree.device)

@@ -305,7 +305,7 @@ class Mesh:
     def refit(self) -> None:
         """The points have moved."""
         if len(self._tree.corners) == 0 and recording.current() is None:
-            list_all_corners(self._tree, self.indices)
+            list_all_corners(self._tree, self._points, self.indices)
         self._fit()
 
     def _fit(self) -> None:

@@ -153,6 +153,8 @@ def test_indices_that_went_out_of_range_are_found_by_the_next_build():
         indices.assign(np.where(f == 3, wrong, f).ravel())
         with pytest.raises(ArgumentError, match=f"index {wrong} is out of range"):
             mesh.rebuild()
+        with engine.config.scope(checked=True):  # refits neither look nor read out of bounds
+            mesh.refit()
     indices.assign(f.ravel())
     mesh.rebuild()
     assert mesh.contains([[0, 0, 0]]).all()
