@@ -91,13 +91,13 @@ def measured(work: Callable[[], None], repeat: int) -> float:
 
 
 def compiled(ptx: str) -> tuple[int, float, float]:
-    """Instructions of a kernel, and the seconds that its translation and its compilation take without a cache."""
+    """Instructions of a kernel, and the seconds that its translation and its linking take, its forms being known."""
     times = []
     for _ in range(3):
         began = time.process_time()
-        (code,) = translate(ptx).kernels.values()
-        between = time.process_time()
         with config.scope(kernel_cache=False):
+            (code,) = translate(ptx).kernels.values()
+            between = time.process_time()
             link_warp(code)
         times.append((between - began, time.process_time() - between))
     (entry,) = parse(ptx).functions.values()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.compiler import emit_warp32_memory as emit_warp32_memory  # its rules register themselves
@@ -38,7 +39,8 @@ _FIXED = {"lop3": (4,), "cp": (2,), "prmt": (3,), "div": (2,), "rem": (2,), "bfe
           "shl": (2,), "shr": (2,), "shf": (3,), "bar": (0, 1), "barrier": (0, 1)}  # fmt: skip
 _SETS_CARRY, _READS_CARRY = "cc", ("addc", "subc", "madc")
 Key = tuple[str | int, ...]
-_operations: dict[Key, Operation] = {}
+_by_key: dict[Key, Operation] = {}
+_by_name: dict[str, Operation] = {}
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class WarpCode:
     handlers: array[int]  # numbers of the words that are handlers
     targets: array[int]  # numbers of the words that are targets
     blocks: list[int]  # the word that the block of each place begins with
-    keys: list[Key | str]  # forms of instructions; the names of the runtime's handlers
+    names: list[str]  # of handlers: of the runtime, or of operations
     sites: list[Site]
     params: list[tuple[Variable, int]]  # with offsets
     params_size: int
@@ -114,9 +116,9 @@ def emit_warp(module: Module, entry: Entry, globals_at: dict[str, int], code_for
     return _Kernel(module, entry, globals_at, code_form or CodeForm()).code()
 
 
-def operation_of(key: Key) -> Operation:
-    """The handler of a form that a kernel of this process has."""
-    return _operations[key]
+def operations() -> Mapping[str, Operation]:
+    """The operations of all kernels so far that were translated in this process, by their names."""
+    return _by_name
 
 
 class _Kernel:
@@ -124,7 +126,7 @@ class _Kernel:
         self.module, self.entry, self.form = module, entry, code_form
         self.words = array("q")
         self.handlers, self.targets = array("q"), array("q")
-        self.numbers: dict[Key | str, int] = {}  # of forms
+        self.numbers: dict[str, int] = {}  # of handlers
         self.sites: list[Site] = []
         self.places = _Registers(entry)
         self.arguments: dict[tuple[str, int], Operand] = {}  # of a call: name and offset → what it was given
@@ -191,9 +193,9 @@ class _Kernel:
 
     # words
 
-    def _handler(self, key: Key | str, *words: int) -> None:
+    def _handler(self, name: str, *words: int) -> None:
         self.handlers.append(len(self.words))
-        self.words.append(self.numbers.setdefault(key, len(self.numbers)))
+        self.words.append(self.numbers.setdefault(name, len(self.numbers)))
         self.words.extend(words)
 
     def _edge(self, place: int, target: int) -> None:
@@ -312,12 +314,13 @@ class _Kernel:
         self._append(one, tuple(key), words)
 
     def _append(self, one: Instruction, key: Key, words: list[int]) -> None:
-        known = _operations.get(key)
+        known = _by_key.get(key)
         if known is None:
-            known = _operations[key] = operation(_as_described(one, key), len(words))
+            made = operation(_as_described(one, key), len(words))
+            known = _by_key[key] = _by_name.setdefault(made.name, made)  # several forms may be one operation
         if known.accesses:
             words.extend(self._site(one, kind) for kind in known.accesses)
-        self._handler(key, *words)
+        self._handler(known.name, *words)
 
     def _guard(self, one: Instruction) -> int:
         """The place of the guard."""

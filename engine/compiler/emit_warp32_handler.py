@@ -10,10 +10,12 @@ of less than 300 of them, each of which LLVM compiles once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.compiler import types
+from engine.compiler.cache import digest
 from engine.compiler.emit_ops import LLVM_TYPES, literal
 from engine.compiler.emit_warp32_ops import RULES, TRUTH, Form, form
 from engine.compiler.ptx_parser import Imm, Instruction, Operand, PtxError, Reg, Symbol
@@ -79,8 +81,13 @@ class Operation:
 
     text: str
     declarations: list[str]
-    calls: set[str]  # functions of the runtime
+    calls: list[str]  # functions of the runtime
     accesses: list[AccessKind] = field(default_factory=list)  # their numbers are the last of its words
+
+    @functools.cached_property
+    def name(self) -> str:
+        """Tells operations apart."""
+        return digest(self.text, repr(self.accesses))
 
 
 def operation(instruction: Instruction, words: int) -> Operation:
@@ -120,7 +127,7 @@ class Handler:
         rooms = [f"  {name} = alloca <{LANES} x {kind}>, align 64" for name, kind in _ROOMS.items() if name in body]
         head = "define i32 @HANDLER(ptr noalias %c, ptr noalias %w, ptr noalias %code, i32 %mask) nounwind {\nentry:"
         text = "\n".join([head, *rooms, body, go_on(self.words + len(self.accesses)), "}"])
-        return Operation(text, list(self.declarations.values()), self.calls, self.accesses)
+        return Operation(text, list(self.declarations.values()), sorted(self.calls), self.accesses)
 
     # text
 

@@ -90,9 +90,9 @@ def load(image: str, arch: int, memory: Memory) -> LoadedModule:
         translation = translate(image)
     except PtxError as error:
         raise DriverFailure("CUDA_ERROR_INVALID_PTX", str(error)) from None
-    target = re.match(r"sm_(\d+)", translation.module.target)
+    target = re.match(r"sm_(\d+)", translation.target)
     if target is None:
-        raise DriverFailure("CUDA_ERROR_INVALID_PTX", f"unknown target '{translation.module.target}'")
+        raise DriverFailure("CUDA_ERROR_INVALID_PTX", f"unknown target '{translation.target}'")
     if int(target[1]) > arch:
         raise DriverFailure("CUDA_ERROR_NO_BINARY_FOR_GPU", f"the PTX is for sm_{target[1]}, this GPU is an sm_{arch}")
     for name, code in translation.kernels.items():
