@@ -135,10 +135,11 @@ class _Kernel:
 
     def _place_symbols(self, globals_at: dict[str, int]) -> None:
         entry = self.entry
-        used = {name for item in entry.body if isinstance(item, Instruction) for name in _symbols(item.operands)}
-        shared = [
-            v for v in (*self.module.variables.values(), *entry.variables) if v.space == "shared" and v.name in used
-        ]
+        variables = (*self.module.variables.values(), *entry.variables)
+        used: set[str] = set()
+        if any(v.space in ("shared", "local") for v in variables):
+            used = {name for item in entry.body if isinstance(item, Instruction) for name in _symbols(item.operands)}
+        shared = [v for v in variables if v.space == "shared" and v.name in used]
         shared.sort(key=lambda v: v.size == 0)  # dynamic memory, which has no size in the text, comes last
         self.params, self.params_size = lay_out(entry.params)
         shared_at, self.shared_size = lay_out(shared)
@@ -336,6 +337,8 @@ class _Kernel:
             name = operand.name
             if name[0] == "!":
                 place, bits = self.places.of(name[1:])
+                if not bits:
+                    raise PtxError(one.line, f"unknown register '{name[1:]}'")
                 key.append("!")
             else:
                 place, bits = self.places.of(name)
@@ -378,7 +381,7 @@ class _Kernel:
         taken = form(one)
         given = one.operands[1 if storing else 0]
         items = given.items if isinstance(given, Group) else (given,)
-        size, name = SIZES[taken.names[0]], address.base.name
+        size, name = SIZES[taken.kind], address.base.name
         for number, item in enumerate(items):
             offset = address.offset + number * size
             if storing:
@@ -466,7 +469,8 @@ class _Registers:
         self.own: dict[str, int] = {}  # those that live between blocks → their places
         self.size = WARP["registers"]
         self._bits: dict[str, int] = {}
-        self._here: dict[str, int] = {}  # those of the block
+        self._known: dict[str, tuple[int, int]] = {}  # what `of` has to say
+        self._here: set[str] = set()  # those of the block
         self._free: dict[int, list[int]] = {}  # places by size
         self._last: list[list[str]] = []  # registers that each instruction of the block is the last to have
 
@@ -484,7 +488,7 @@ class _Registers:
 
     def enter(self, block: Block) -> None:
         """Begins with a block, whose own registers share places."""
-        for name in list(self._here):
+        for name in sorted(self._here):
             self._release(name)
         last: dict[str, int] = {}
         for number, one in enumerate(block.body):
@@ -507,7 +511,9 @@ class _Registers:
                 self._release(name)
 
     def _release(self, name: str) -> None:
-        self._free.setdefault(_room(self._bits[name]), []).append(self._here.pop(name))
+        place, bits = self._known.pop(name)
+        self._free.setdefault(_room(bits), []).append(place)
+        self._here.remove(name)
 
     def declare(self, name: str, size: int) -> None:
         """A register that the text does not declare, of so many bytes."""
@@ -515,16 +521,16 @@ class _Registers:
 
     def of(self, name: str) -> tuple[int, int]:
         """The place of a register and its bits: 1 for a predicate, 0 for what is none that the text declares."""
-        bits = self._bits.get(name)
-        if bits is None:
-            bits = self.bits(name)
-        place = self.own.get(name)
-        if place is None:
-            place = self._here.get(name)
-            if place is None and bits:
+        found = self._known.get(name)
+        if found is None:
+            bits = self._bits[name] if name in self._bits else self.bits(name)
+            place = self.own.get(name, 0)
+            if not place and bits:
                 free = self._free.get(_room(bits))
-                place = self._here[name] = free.pop() if free else self._new(bits)
-        return place or 0, bits
+                place = free.pop() if free else self._new(bits)
+                self._here.add(name)
+            found = self._known[name] = place, bits
+        return found
 
     def bits(self, name: str) -> int:
         """The bits of a register, as `of` has them."""

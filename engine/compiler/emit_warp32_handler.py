@@ -289,6 +289,8 @@ class Handler:
     def _register(self, slot: Slot, t: Scalar) -> str:
         if (t.kind == "b") != (slot.bits == 1) or slot.bits < t.bits or slot.bits > t.bits and not self.widens:
             raise self.fail(f"register {slot.name} has {slot.bits} bits, the instruction works on {t.bits}")
+        if slot.negated and slot.bits != 1:
+            raise self.fail(f"{slot.name} is no predicate")
         bits = self._bits(slot)
         if slot.negated:
             return self.value(f"xor {TRUTH} {bits}, splat (i1 true)")
@@ -444,10 +446,10 @@ class Handler:
         self.lines.append("  br label %on\non:")
 
 
-def go_on(words: int, at: str = "%code", mask: str = "%mask", name: str = "next") -> str:
+def go_on(words: int, at: str = "%code", mask: str = "%mask") -> str:
     """Lines that jump to the handler that stands behind so many words."""
-    return f"""  %{name}.at = getelementptr i64, ptr {at}, i64 {words}
-  %{name} = load ptr, ptr %{name}.at
-  %{name}.code = getelementptr i64, ptr %{name}.at, i64 1
-  %{name}.status = musttail call i32 %{name}(ptr %c, ptr %w, ptr %{name}.code, i32 {mask})
-  ret i32 %{name}.status"""
+    return f"""  %next.at = getelementptr i64, ptr {at}, i64 {words}
+  %next = load ptr, ptr %next.at
+  %next.code = getelementptr i64, ptr %next.at, i64 1
+  %next.status = musttail call i32 %next(ptr %c, ptr %w, ptr %next.code, i32 {mask})
+  ret i32 %next.status"""

@@ -88,7 +88,7 @@ class Access:
 def _load(e: Handler, f: Form) -> None:
     t, address = f.t, _address(f, 1)
     items = _elements(f, f.d)
-    size = SIZES[f.names[0]]
+    size = SIZES[f.kind]
     raw = SCALARS[f"b{8 * size}"]
     if space_of(f) == "param" and isinstance(address.base, Place):
         for place, item in enumerate(items):
@@ -109,7 +109,7 @@ def _as_loaded(t: Scalar) -> Scalar:
 def _store(e: Handler, f: Form) -> None:
     address = _address(f, 0)
     items = _elements(f, f.operand(1))
-    size = SIZES[f.names[0]]
+    size = SIZES[f.kind]
     raw = SCALARS[f"b{8 * size}"]
     if space_of(f) == "param":  # arguments of calls are no memory (see `emit_warp32`)
         raise f.refuse()
@@ -121,7 +121,7 @@ def _store(e: Handler, f: Form) -> None:
 @rule("atom red", f"{_PLACES} {_ORDER} noftz {' '.join(ATOMS)}")
 def _atom(e: Handler, f: Form) -> None:
     op = next((mark for mark in f.marks if mark in ATOMS), "")
-    kind = f.names[0]
+    kind = f.kind
     if op in ("and", "or", "xor", "exch", "cas") or not op:
         kind = "b" + kind[1:]
     if op not in ATOMS or kind not in ATOMS[op]:

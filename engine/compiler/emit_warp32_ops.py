@@ -51,6 +51,11 @@ class Form:
         return self.types[0]
 
     @property
+    def kind(self) -> str:
+        """The name of the first type: "f32"."""
+        return self.names[self.types.index(self.t)]
+
+    @property
     def d(self) -> Operand:
         return self.operand(0)
 

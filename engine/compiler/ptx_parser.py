@@ -130,7 +130,7 @@ class Instruction:
             parts = tuple(self.opcode.split("."))
             found = _opcodes[self.opcode] = parts, parts[0] not in _NO_RESULT
         self.parts, has_result = found
-        names = [registers(operand) for operand in self.operands]
+        names = [registers(operand) if type(operand) is not Imm else () for operand in self.operands]
         self.writes = ()
         if has_result and names:
             self.writes = names.pop(0)
@@ -254,16 +254,15 @@ class _Parser:
     def pieces(self, entry: Entry, text: str | None) -> tuple[Operand, ...] | None:
         """The operands of a line; None where something is wrong with them, which `instruction` can say."""
         try:
-            return tuple([self.piece(entry, piece) for piece in _pieces(text)] if text else [])
+            known = self.known
+            return tuple([known.get(one) or self.piece(entry, one) for one in _pieces(text)]) if text else ()
         except PtxError:
             return None
 
     def piece(self, entry: Entry, text: str) -> Operand:
-        """An operand of a line."""
-        found = self.known.get(text)
-        if found is None:
-            found = Reg(text) if _REGISTER.fullmatch(text) else self._spelled(text, lambda: self.operand(entry))
-            self.known[text] = found
+        """An operand of a line, which is then known."""
+        found = Reg(text) if _REGISTER.fullmatch(text) else self._spelled(text, lambda: self.operand(entry))
+        self.known[text] = found
         return found
 
     def _spelled(self, text: str, read: Callable[[], T]) -> T:

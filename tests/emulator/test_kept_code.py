@@ -9,7 +9,6 @@ from engine.compiler import target_warp32
 from engine.compiler.cache import KernelCache
 from engine.compiler.ptx_parser import PtxError, parse
 from engine.compiler.target_warp32 import link_warp, translate
-from engine.config import config
 from tests.emulator.one_instruction import kernel_text
 
 HEAD = ".global .align 4 .b8 table[8] = {1, 0, 0, 0, 2}; .global .align 8 .u64 place = table;"
@@ -38,8 +37,8 @@ def other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(target_warp32, "_handlers", {})
 
     forget()
-    with config.scope(cache_dir=str(tmp_path)):
-        yield forget
+    monkeypatch.setattr(KernelCache, "folder", tmp_path)
+    return forget
 
 
 def test_a_later_process_gets_the_same_code(other_process) -> None:
