@@ -32,7 +32,7 @@ from engine.compiler.adjoint_step import ReverseStep, find_masked
 from engine.compiler.adjoint_sums import Sum
 from engine.compiler.diagnostics import error_at
 from engine.compiler.inline import inline
-from engine.compiler.ir import Function, Location, Op, Region, clone_op
+from engine.compiler.ir import Function, Location, Op, Region, clone_op, scalar_type
 from engine.compiler.ops import ELEMENTWISE
 from engine.compiler.scalarize import scalarize
 from engine.compiler.simplify import simplify
@@ -227,11 +227,10 @@ class Reverse:
     def element_of_saved(self, v: Op) -> Op:
         """Reads an element of a tile from the frame that has all of them."""
         tile, index = v.operands
-        t: LocalArray = tile.type  # type: ignore[assignment]
         frame = self.frames[self.flow.home[tile].frame]
         arena = self.param(2 * self.shift, ("data",), pointer, "arena")
         attrs = {"ndim": 2, "offset": frame.place(tile), "array": "arena", "layout": "aos"}
-        steps = (self.const(int64, 1), self.const(int64, t.dtype.size))  # type: ignore[attr-defined]
+        steps = (self.const(int64, 1), self.const(int64, scalar_type(tile).size))
         wide = Op("cast", int64, (self.value(index),), None, (), v.loc)
         self.pre[self.flow.home[v]].append(wide)
         return Op("load", v.type, (arena, frame.base, wide, *steps), attrs, (), v.loc)

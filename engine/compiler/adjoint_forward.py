@@ -13,7 +13,7 @@ from typing import Any
 from engine.compiler.adjoint_activity import ArrayKey, array_key, roots
 from engine.compiler.adjoint_flow import Block, Flow, blocks_of, results_of
 from engine.compiler.adjoint_frames import Frame, number_of, rounds_of
-from engine.compiler.ir import Function, Op, Region
+from engine.compiler.ir import Function, Op, Region, scalar_type
 from engine.compiler.simplify import simplify
 from engine.compiler.slices import without_idle
 from engine.compiler.types import LocalArray, Type, bool_, int32, int64, pointer, void
@@ -196,7 +196,7 @@ class _Forward:
     def push_tile(self, tile: Op, t: LocalArray, base: Op, offset: int) -> None:
         """Writes all elements of a tile, side by side."""
         bounds = tuple([self.const(int32, n) for n in (0, t.size, 1)])
-        width: int = t.dtype.size  # type: ignore[attr-defined]
+        width = scalar_type(tile).size
         outer, self.out = self.out, []
         index = self.emit("index", int32)
         wide = self.emit("cast", int64, index)

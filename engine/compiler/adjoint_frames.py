@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.compiler.adjoint_flow import Block
-from engine.compiler.ir import Op
+from engine.compiler.ir import Op, scalar_type
 from engine.compiler.types import LocalArray, bool_, int32, int64
 
 Emit = Callable[..., Op]  # of kind, type, operands
@@ -35,8 +35,7 @@ class Frame:
     def place(self, op: Op) -> int:
         """Offset of a value or tile, which becomes part of the frame."""
         if op not in self.saved:
-            count, t = (op.type.size, op.type.dtype) if isinstance(op.type, LocalArray) else (1, op.type)
-            width: int = t.size  # type: ignore[attr-defined]
+            count, width = op.type.size if isinstance(op.type, LocalArray) else 1, scalar_type(op).size
             self.saved[op] = -(-self.end // width) * width
             self.end, self.widest = self.saved[op] + count * width, max(self.widest, width)
         return self.saved[op]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from engine.compiler.adjoint_sums import Sum, affine, apart, independent_loops, most_rounds, rounds_of
 from engine.compiler.cooperate_memory import root_of
 from engine.compiler.cooperate_nests import UNKNOWN, is_known_before
-from engine.compiler.ir import Op, Region
+from engine.compiler.ir import Op, Region, scalar_type
 from engine.compiler.slices import Slices
 from engine.compiler.types import LocalArray, Type, int32, int64, void
 
@@ -349,7 +349,7 @@ class _Writer:
             if rounds_of(loops) >= WIDE:
                 break
         count = rounds_of(loops)
-        if not WIDE <= count < UNKNOWN or count * t.size > STAGED:  # type: ignore[attr-defined]
+        if not WIDE <= count < UNKNOWN or count * scalar_type(first.part).size > STAGED:
             return False
         self.staged = self.emit("local", LocalArray(t, (count,)), tile=True)
         self.turned(loops)

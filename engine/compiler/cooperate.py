@@ -25,7 +25,7 @@ from engine.compiler.cooperate_memory import add_barriers, pack_memory, root_of
 from engine.compiler.cooperate_nests import EFFECTS, NestWriter, is_shared
 from engine.compiler.emit_ptx import Sharing, unchanged_pointers
 from engine.compiler.emit_thread import WARP
-from engine.compiler.ir import Function, Op, Region
+from engine.compiler.ir import Function, Op, Region, scalar_type
 from engine.compiler.ops import needs_block
 from engine.compiler.target_ptx import MAX_THREADS
 from engine.compiler.types import LocalArray, Pointer, Scalar, bool_, int32, pointer, uint64, void
@@ -262,7 +262,7 @@ class _Writer:
     @staticmethod
     def receive(memory: Op, t: object, out: list[Op]) -> Op:
         zero = Op("const", int32, (), {"value": 0})
-        value = Op("local_load", memory.type.dtype, (memory, zero))  # type: ignore[attr-defined]
+        value = Op("local_load", scalar_type(memory), (memory, zero))
         out += [zero, value]
         if isinstance(t, Pointer):
             out.append(value := Op("int_to_pointer", pointer, (value,)))

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.compiler.cooperate_nests import NestWriter
 from engine.compiler.emit_ptx import padded
-from engine.compiler.ir import Op, Region
+from engine.compiler.ir import Op, Region, scalar_type
 from engine.compiler.ops import ELEMENTWISE
 from engine.compiler.types import Pointer, void
 
@@ -220,7 +220,7 @@ def _coincide(a: Op | None, b: Op | None) -> bool:
     if a is None or b is None or a is b:
         return a is not None and a is b
     same_place = a.kind == b.kind == "local" and a.attrs["at"] == b.attrs["at"]
-    return same_place and a.type.dtype.size == b.type.dtype.size  # type: ignore[attr-defined]
+    return same_place and scalar_type(a).size == scalar_type(b).size
 
 
 class _Way:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.compiler.ir import Op, Region
+from engine.compiler.ir import Op, Region, local_type
 from engine.compiler.ops import ELEMENTWISE
 from engine.compiler.types import Scalar, Type, bool_, int32, uint32, void
 
@@ -161,7 +161,7 @@ class NestWriter:
         """How many rounds there may be: no more than elements of an array that each of them writes to."""
         rounds = math.prod(UNKNOWN if n is None else n for n in map(at_most, self.counts))
         written = {op.operands[0] for op in self.inside if op.kind == "local_store"} - self.inside
-        return min([rounds, *(array.type.size for array in written)])  # type: ignore[attr-defined]
+        return min([rounds, *(local_type(array).size for array in written)])
 
     # numbers
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from engine.compiler.types import Type, void
+from engine.compiler.types import LocalArray, Scalar, Type, void
+from engine.errors import InternalError
 
 
 class Location(NamedTuple):
@@ -43,6 +44,21 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<{self.kind}: {self.type!r}>"
+
+
+def local_type(op: Op) -> LocalArray:
+    """The type of a local array."""
+    if not isinstance(op.type, LocalArray):
+        raise InternalError(f"{op} is no local array")
+    return op.type
+
+
+def scalar_type(op: Op) -> Scalar:
+    """The type of a scalar, or of the elements of a local array of them, which MIR has."""
+    t = op.type.dtype if isinstance(op.type, LocalArray) else op.type
+    if not isinstance(t, Scalar):
+        raise InternalError(f"{op} is neither a scalar nor an array of them")
+    return t
 
 
 class Region:

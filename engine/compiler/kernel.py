@@ -16,7 +16,7 @@ from engine.compiler.diagnostics import compile_error
 from engine.compiler.frontend import lower_function
 from engine.compiler.function import Func
 from engine.compiler.ir import Function
-from engine.compiler.modules import Module, get_module
+from engine.compiler.modules import Module, check_unroll, get_module
 from engine.compiler.pipeline import Options, Stages, compile_kernel, load_kernel, no_collection, watched
 from engine.compiler.recall import note_key, recall, remember
 from engine.compiler.shape import SHAPES
@@ -131,9 +131,16 @@ class Kernel:
             if self.front_end != "python":
                 return self._lowered_elsewhere(list(arg_types))
             observe = bool(self.options.get("observe"))
-            return lower_function(self.func, list(arg_types), is_kernel=True, observe=observe)
+            return lower_function(self.func, list(arg_types), is_kernel=True, observe=observe,
+                                  max_unroll=self.max_unroll)  # fmt: skip
         except CompileError as error:
             raise error.with_traceback(None) from None
+
+    @property
+    def max_unroll(self) -> int:
+        """Loops of so many constant rounds are taken apart: the option of the kernel, of its module, or the knob."""
+        limit: int = self.options.get("max_unroll", self.module.options["max_unroll"])
+        return limit
 
     def _lowered_elsewhere(self, arg_types: list[types.Type]) -> Function:
         """The HIR that a plugin's front end makes; nobody else has looked at it, so it is verified here."""
@@ -151,7 +158,7 @@ class Kernel:
 
     def hir(self, arg_types: tuple[types.Type, ...]) -> Function:
         """What `lower` makes, made once: the kernel and its gradient begin with it."""
-        key = (arg_types, config.cache_key(), Func.gradients)
+        key = (arg_types, config.cache_key(), Func.gradients, self.max_unroll)
         if key not in self._lowered:
             self._lowered[key] = self.lower(arg_types)
         return self._lowered[key]
@@ -192,7 +199,8 @@ class Kernel:
         return made
 
     def _note(self, arg_types: tuple[types.Type, ...], target: Any, options: Options) -> str:
-        return note_key(self.func, arg_types, target.key, repr(options), repr(config.cache_key()))
+        return note_key(self.func, arg_types, target.key, repr(options), repr(config.cache_key()),
+                        str(self.max_unroll))  # fmt: skip
 
     def _looked_at(self) -> Stages:
         """The stages of a kernel that was not compiled: only what is asked for is made (it may be for GPUs only)."""
@@ -257,8 +265,9 @@ def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: s
     "lanes" (a vector of threads at a time), "thread" (one after the other), "auto" (what the cost model expects to be
     faster) or "timed" (what turns out to be faster in the first launches); results do not depend on it. module: a name
     under which it is loaded and listed. Of Warp's options, which all are accepted (`OPTIONS`), launch_bounds=threads or
-    (threads, blocks of an SM), grid_stride and lineinfo count on a GPU, and so does max_registers. lanes: the most
-    threads of a vector, for grids with a short last axis. Raises TypeError for an option that does not exist.
+    (threads, blocks of an SM), grid_stride and lineinfo count on a GPU, and so does max_registers; max_unroll=n takes
+    loops of up to n constant rounds apart, instead of `config.max_unroll`. lanes: the most threads of a vector, for
+    grids with a short last axis. Raises TypeError for an option that does not exist, ValueError for a wrong max_unroll.
     front_end: what reads the source, by its name in `engine.plugin.front_ends`.
     """
     if shape not in SHAPES:
@@ -267,6 +276,7 @@ def kernel(fn: Callable[..., Any] | None = None, *, shape: str = "auto", name: s
         if option not in OPTIONS:
             raise TypeError(f"kernel() has no option '{option}'")
     chosen = {**(module_options or {}), **options}
+    check_unroll(chosen)
 
     def make(f: Callable[..., Any]) -> Kernel:
         made = Kernel(f, name, module, chosen, shape, front_end=front_end)

@@ -26,6 +26,13 @@ class _Options(dict[str, Any]):
         self._own[name] = value
 
 
+def check_unroll(options: dict[str, Any]) -> None:
+    """Refuses an option `max_unroll` that is no number of rounds."""
+    limit = options.get("max_unroll", 0)
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 0 <= limit <= 1024:
+        raise ValueError(f"max_unroll must be an integer from 0 to 1024, got {limit!r}")
+
+
 class Module:
     """The kernels and functions that one Python module has defined."""
 
@@ -47,7 +54,10 @@ class Module:
         return _Options({**defaults, **self._options}, self._options)
 
     def set_options(self, options: dict[str, Any]) -> None:
+        check_unroll(options)
         self._options.update(options)
+        if "max_unroll" in options:
+            self.unload()
 
     def load(self, device: Any = None, block_dim: int | None = None) -> bool:
         """Compiles every kernel of the module whose argument types are known. Whether none of them is broken.

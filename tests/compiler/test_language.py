@@ -459,3 +459,45 @@ def test_pythons_types_equal_those_that_they_mean(device):
     out = engine.full(6, -1, dtype=int, device=device)
     engine.launch(name_types, 1, inputs=[out], device=device)
     assert out.numpy().tolist() == [1, 2, 3, 4, 1, 1]
+
+
+@k.func
+def weighted_sum(x: float):
+    total = x * 0.0
+    for i in range(12):
+        total += x * float(i)
+    return total
+
+
+def weighted(y: k.array(dtype=float)):
+    for i in range(3):
+        y[i] = weighted_sum(y[i])
+
+
+@pytest.mark.parametrize(
+    ("options", "loops"),
+    [({}, 0), ({"max_unroll": 12}, 0), ({"max_unroll": 3}, 3), ({"max_unroll": 2}, 2), ({"max_unroll": 0}, 2),
+     ({"module_options": {"max_unroll": 11}}, 3)],
+)  # fmt: skip
+def test_max_unroll_says_which_loops_are_taken_apart(options, loops):
+    """In the kernel and in what it calls. The result is the same."""
+    kernel = engine.kernel(**options)(weighted)
+    y = engine.array([1.0, 2.0, 3.0], dtype=float)
+    engine.launch(kernel, 1, [y])
+    assert y.numpy().tolist() == [66.0, 132.0, 198.0]
+    assert sum(line.strip().startswith("for ") for line in kernel.stages["mir"].splitlines()) == loops
+
+
+def test_max_unroll_of_a_module():
+    kernel = k.kernel(module="unrolled")(weighted)
+    with pytest.raises(ValueError, match="max_unroll must be an integer from 0 to 1024, got -1"):
+        engine.kernel(max_unroll=-1)
+    with pytest.raises(ValueError, match="max_unroll"):
+        kernel.module.set_options({"max_unroll": True})
+    kernel.module.set_options({"max_unroll": 5})
+    y = engine.ones(3)
+    engine.launch(kernel, 1, [y])
+    assert "for " in kernel.stages["mir"]
+    kernel.module.set_options({"max_unroll": 16})
+    engine.launch(kernel, 1, [y])
+    assert "for " not in kernel.stages["mir"] and y.numpy().tolist() == [66.0**2] * 3

@@ -6,7 +6,6 @@ Fourier–Motzkin elimination over the rationals, with inequalities divided by t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import Any
@@ -15,23 +14,31 @@ from engine.compiler.audit.terms import Affine, Atom, Condition
 
 CASES = 48  # of disjunctions
 ROWS = 240  # inequalities alive
+STEPS = 10_000  # inequalities added, for one question
 Parts = tuple[tuple[int, int], ...]  # (atom number, coefficient), …
 
 
-def contradictory(conditions: Sequence[Condition], seconds: float = 1.0) -> bool:
-    """Whether the conditions certainly exclude each other; False when `seconds` do not suffice to tell."""
-    left, end = CASES, time.perf_counter() + seconds
-    for rows, truths in _cases(list(conditions), [], {}, end):
+class Effort:
+    """Inequalities that may still be added: a measure of work that is the same on every machine."""
+
+    def __init__(self, steps: int = STEPS):
+        self.left = steps
+
+
+def contradictory(conditions: Sequence[Condition], effort: Effort | None = None) -> bool:
+    """Whether the conditions certainly exclude each other; False when the effort does not suffice to tell."""
+    effort, left = effort or Effort(), CASES
+    for rows, truths in _cases(list(conditions), [], {}, effort):
         left -= 1
-        if left < 0 or time.perf_counter() > end:
+        if left < 0 or effort.left <= 0:
             return False
-        if truths is not None and not _no_solution(rows, end):
+        if truths is not None and not _no_solution(rows, effort):
             return False
     return True
 
 
 def _cases(
-    todo: list[Condition], rows: list[Affine], truths: dict[Atom, bool], end: float
+    todo: list[Condition], rows: list[Affine], truths: dict[Atom, bool], effort: Effort
 ) -> Iterator[tuple[list[Affine], dict[Atom, bool] | None]]:
     """Each way to satisfy the conditions, as inequalities and truth values (None: a contradiction)."""
     todo, rows, truths = list(todo), list(rows), dict(truths)
@@ -49,23 +56,25 @@ def _cases(
             return
     if not choices:
         yield rows, truths
-    elif _no_solution(rows, end):
+    elif _no_solution(rows, effort):
         yield rows, None
     else:
         first = min(choices, key=len)
         rest = [c for c in choices if c is not first]
         for option in first[1:]:
-            yield from _cases([option, *rest], rows, truths, end)
+            yield from _cases([option, *rest], rows, truths, effort)
 
 
 class _Rows:
     """Inequalities, the tightest one for each left side: Σ coefficient · atom + constant <= 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, effort: Effort) -> None:
         self.consts: dict[Parts, int] = {}
+        self.effort = effort
 
     def add(self, sums: dict[int, int], const: int) -> bool:
         """Adds an inequality in lowest terms; whether it is a contradiction, alone or with its opposite."""
+        self.effort.left -= 1
         parts = tuple(sorted((k, c) for k, c in sums.items() if c))
         if not parts:
             return const > 0
@@ -91,14 +100,9 @@ class _Rows:
     def substitute(self, parts: Parts, const: int, key: int) -> bool:
         """Puts what an equation says of an atom into the others; whether they contradict each other then."""
         sign = dict(parts)[key]
-        old, self.consts = self.consts, {}
-        for row, b in old.items():
-            factor = -sign * next((c for k, c in row if k == key), 0)  # row + factor · equation is free of the atom
-            if not factor:
-                if self.add(dict(row), b):
-                    return True
-                continue
-            sums = dict(row)
+        for row in [row for row in self.consts if any(k == key for k, _ in row)]:
+            b, sums = self.consts.pop(row), dict(row)
+            factor = -sign * sums[key]  # row + factor · equation is free of the atom
             for k, c in parts:
                 sums[k] = sums.get(k, 0) + factor * c
             if self.add(sums, b + factor * const):
@@ -127,8 +131,8 @@ class _Rows:
         return False
 
 
-def _no_solution(given: Sequence[Affine], end: float) -> bool:
-    rows = _Rows()
+def _no_solution(given: Sequence[Affine], effort: Effort) -> bool:
+    rows = _Rows(effort)
     atoms: dict[int, Atom] = {}
     for a in given:
         atoms.update((atom.number, atom) for atom, _ in a.parts)
@@ -140,9 +144,11 @@ def _no_solution(given: Sequence[Affine], end: float) -> bool:
     while (equation := rows.equality()) is not None:
         if rows.substitute(*equation):
             return True
+        if effort.left <= 0:
+            return False
     while rows.consts:
         if rows.eliminate():
             return True
-        if len(rows.consts) > ROWS or time.perf_counter() > end:
+        if len(rows.consts) > ROWS or effort.left <= 0:
             return False
     return False

@@ -1,7 +1,8 @@
 """Decides whether conditions can hold together: by linear elimination, then, where z3 is installed, by z3.
 
 z3 sees the same atoms with their exact meaning in integers; a wrapped sum is the sum less a multiple of 2³². Its
-answers are proofs or models; past the time limit the answer is "unknown".
+answers are proofs or models; past the limits of its work the answer is "unknown". Work is counted in steps, not in
+seconds, so that what is proved does not depend on the machine, unless a kernel takes more than `SECONDS`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.compiler.audit import terms
-from engine.compiler.audit.linear import contradictory
+from engine.compiler.audit import linear, terms
 from engine.compiler.audit.terms import (
     FALSE,
     TRUE,
@@ -28,11 +28,10 @@ from engine.compiler.audit.terms import (
     of,
 )
 
-MILLISECONDS = 400  # of z3, for one question
-SECONDS = 4.0  # of z3, for one kernel
-LINEAR_SECONDS = 4.0  # of linear elimination, for one kernel
-KERNEL_SECONDS = 12.0  # of everything, for one kernel: what is asked later stays unknown
-ELIMINATION_SECONDS = 0.3  # of linear elimination, for one question
+STEPS = 40_000  # of z3 (its "rlimit"), for one question
+ALL_STEPS = 250_000  # of z3, for one kernel: what is asked later it is not asked
+LINEAR_STEPS = 60_000  # of linear elimination, for one kernel
+SECONDS = 60.0  # of everything, for one kernel: what is asked later stays unknown
 EVERYTHING = 1000
 MADE = ("choice", "min", "max", "mod", "floordiv", "wrap")  # atoms of which `facts` says something
 RINGS = (1, 2, EVERYTHING)  # how far from the question conditions are looked at, one after the other
@@ -62,8 +61,8 @@ class Solver:
     """Answers questions about the atoms of one kernel."""
 
     def __init__(self) -> None:
-        self.spent = self.spent_linear = 0.0
-        self.end = time.perf_counter() + KERNEL_SECONDS
+        self.spent, self.linear_left = 0, LINEAR_STEPS
+        self.end = time.perf_counter() + SECONDS
         self._fit: dict[Atom, bool] = {}
         self._facts: dict[Atom, list[Condition]] = {}
         self._known: dict[tuple[Condition, ...], Answer] = {}
@@ -82,13 +81,9 @@ class Solver:
         if FALSE in conditions or self._excluded(conditions):
             return Answer("no", by="linear")
         z3 = z3_or_none()
-        if z3 is None or self.spent > SECONDS:
+        if z3 is None or self.spent > ALL_STEPS:
             return Answer("unknown")
-        start = time.perf_counter()
-        try:
-            return self._by_z3(z3, conditions)
-        finally:
-            self.spent += time.perf_counter() - start
+        return self._by_z3(z3, conditions)
 
     def _excluded(self, conditions: Sequence[Condition]) -> bool:
         """Linear elimination: of what shares atoms with the last condition, then of what shares atoms with that, and
@@ -105,13 +100,11 @@ class Solver:
         return False
 
     def _contradictory(self, conditions: Sequence[Condition]) -> bool:
-        """Linear elimination, as long as this kernel's time for it lasts."""
-        left = min(LINEAR_SECONDS - self.spent_linear, ELIMINATION_SECONDS)
-        if left <= 0:
-            return False
-        start = time.perf_counter()
-        found = contradictory(conditions, left)
-        self.spent_linear += time.perf_counter() - start
+        """Linear elimination, as long as this kernel's effort for it lasts."""
+        given = min(self.linear_left, linear.STEPS)
+        effort = linear.Effort(given)
+        found = given > 0 and linear.contradictory(conditions, effort)
+        self.linear_left -= given - effort.left
         return found
 
     def facts(self, atom: Atom) -> Sequence[Condition]:
@@ -161,12 +154,17 @@ class Solver:
                 mine |= c.mask
         return chosen
 
+    def _checked(self, solver: Any) -> Any:
+        verdict = solver.check()
+        self.spent = solver.statistics().get_key_value("rlimit count")  # of all questions in this context
+        return verdict
+
     def _by_z3(self, z3: Any, conditions: tuple[Condition, ...]) -> Answer:
         if self._encoder is None:
             self._encoder = _Encoder(z3)
         encoder = self._encoder
-        solver = z3.Solver(ctx=encoder.context)
-        solver.set("timeout", MILLISECONDS)
+        solver = z3.SimpleSolver(ctx=encoder.context)  # without the preprocessing that a few conditions do not repay
+        solver.set("rlimit", STEPS)
         atoms: dict[Atom, Any] = {}
         for part in (self.relevant(conditions), conditions):  # a model has to be one of all conditions
             solver.add(*map(encoder.condition, part))
@@ -174,17 +172,18 @@ class Solver:
                 if atom not in atoms:
                     atoms[atom] = encoder.atom(atom)
                     solver.add(*encoder.definitions[atom])
-            verdict = solver.check()
+            verdict = self._checked(solver)
             if verdict == z3.unsat:
                 return Answer("no", by="z3")
             if verdict != z3.sat:
                 return Answer("unknown")
         model = solver.model()
+        is_run = not any(a.kind == "load" for a in atoms)  # as a launch, by whoever asks; the smaller the better
         named = [v for a, v in atoms.items() if a.kind in (*terms.NAMED, "load") and a.hi > 1]
-        for limit in SMALL:
+        for limit in SMALL if is_run else ():
             solver.push()
             solver.add(*[v <= limit for v in named])
-            if solver.check() == z3.sat:
+            if self._checked(solver) == z3.sat:
                 model = solver.model()
                 break
             solver.pop()

@@ -18,6 +18,7 @@ from engine.compiler.frontend.names import NameUse
 from engine.compiler.frontend.unsupported import unsupported
 from engine.compiler.ir import OBSERVED, Function, Location, Op, Region
 from engine.compiler.source import Source
+from engine.config import config
 from engine.errors import CompileError
 
 # a statement's visitor gets the statements after it, and returns True if it has lowered them too
@@ -88,6 +89,7 @@ class Lowering:
         self.places: list[dict[str, Any]] = []  # of the calls being lowered: where references point to
         self.refs: list[str] = []  # parameters whose final values go back to the caller
         self.tiles: dict[str, Op] = {}  # the memory of tiles whose names are assigned more than once
+        self.max_unroll = config.max_unroll  # loops of so many constant rounds are taken apart
         self.observe = False  # a debugger wants to see what the function assigns
         self.named_tiles: set[Op] = set()  # tiles that have a name: another name of a register tile is a copy
         self.has_result = False  # a return statement has fixed the result type

@@ -379,7 +379,7 @@ def _write_back(ctx: Lowering, callee: Func, op: Op, specs: Sequence[Spec], node
 def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) -> Function:
     """The HIR of `callee` for these parameter types; made once."""
     observe = ctx.observe and not _is_ours(callee.source.filename)
-    knobs = config.max_unroll, config.keeps_asserts, observe
+    knobs = ctx.max_unroll, config.keeps_asserts, observe
     key = (*knobs, *((type(s.value), s.value) if isinstance(s, Static) else s for s in specs))
     try:
         hash(key)
@@ -393,7 +393,8 @@ def specialise(ctx: Lowering, callee: Func, specs: list[Spec], node: ast.AST) ->
             return done
         callee.specialisations[key] = None
         try:
-            made = callee.specialisations[key] = lower_function(callee, specs, observe=observe)
+            made = lower_function(callee, specs, observe=observe, max_unroll=ctx.max_unroll)
+            callee.specialisations[key] = made
             if callee.gradient is not None:
                 made.gradient = CustomGradient(callee.gradient, specs, made.result)
         except BaseException as error:
@@ -423,13 +424,19 @@ def returns_a_value(ctx: Lowering) -> bool:
         len(ctx.function.result.items) > len(ctx.refs))  # fmt: skip
 
 
-def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False, observe: bool = False) -> Function:
-    """Lowers the body of `callee` with its parameters specialised; `observe` keeps what its names hold visible."""
+def lower_function(callee: Func, specs: Sequence[Spec], is_kernel: bool = False, observe: bool = False,
+                   max_unroll: int | None = None) -> Function:  # fmt: skip
+    """Lowers the body of `callee` with its parameters specialised; `observe` keeps what its names hold visible.
+
+    `max_unroll`, here and in what it calls: instead of `config.max_unroll`.
+    """
     source = callee.source
     tree = source.tree
     function = Function(callee.name, [], file=source.filename, line=source.first_line, is_kernel=is_kernel)
     ctx = Lowering(source, function)
     ctx.observe = observe
+    if max_unroll is not None:
+        ctx.max_unroll = max_unroll
     for parameter, spec in zip(source.parameters, specs, strict=True):
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             at = source.parameter(parameter.name)

@@ -25,7 +25,6 @@ from engine.compiler.frontend.slices import count_of
 from engine.compiler.frontend.unsupported import unsupported
 from engine.compiler.ir import Op, Region
 from engine.compiler.values import value_class
-from engine.config import config
 
 MAX_STATIC_TRIPS = 1024  # of a loop that `static(…)` of its variable takes apart
 
@@ -250,7 +249,7 @@ def items_to_unroll(
     if not all(isinstance(b, Static) for b in bounds):
         return None
     span = range(*(b.value for b in bounds if isinstance(b, Static)))
-    if len(span) <= config.max_unroll and not leaves_loop(node.body):
+    if len(span) <= ctx.max_unroll and not leaves_loop(node.body):
         return [Static(i) for i in span]
     if isinstance(node.target, ast.Name) and used_by_static(ctx, node.body, node.target.id):
         if len(span) > MAX_STATIC_TRIPS:
