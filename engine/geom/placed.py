@@ -56,10 +56,13 @@ def make_bounds(m: Model, bounds: k.array(dtype=Bound)):
         b.half = k.vec3(size.x, size.x, size.y)
     elif kind == HULL:
         hull = m.shape_hull[i]
+        k.assume(hull >= 0 and hull < m.hull_vertex_start.shape[0])
         start = m.hull_vertex_start[hull]
+        count = m.hull_vertex_count[hull]
+        k.assume(start >= 0 and count >= 0 and start <= m.hull_vertex.shape[0] - count)
         lo = k.vec3(3.0e38)
         hi = k.vec3(-3.0e38)
-        for v in range(start, start + m.hull_vertex_count[hull]):
+        for v in range(start, start + count):
             p = m.hull_vertex[v]
             lo = k.vec3(min(p.x, lo.x), min(p.y, lo.y), min(p.z, lo.z))
             hi = k.vec3(max(p.x, hi.x), max(p.y, hi.y), max(p.z, hi.z))

@@ -10,6 +10,7 @@ LINE = 256  # elements that one thread adds
 MANY = 256  # lines from which on their sums are those of `reduce.sum_rows`
 
 
+@k.requires(lambda tid, src, sums, n: tid < sums.shape[0] and 0 < n and tid <= (n - 1) // LINE and n <= src.shape[0])
 @k.kernel
 def sum_lines(src: k.array(dtype=Any), sums: k.array(dtype=Any), n: int):
     line = k.tid()

@@ -12,6 +12,10 @@ from engine.state.model import Model
 from engine.state.tables import State
 
 
+@k.requires(lambda tid, m, s, emitter, first: 0 <= emitter and emitter < m.emitter_velocity.shape[0] and 0 <= first
+    and first <= s.particle_q.shape[0] and tid < s.particle_q.shape[0] - first
+    and 0 <= m.emitter_point_start[emitter] and m.emitter_point_start[emitter] <= m.emitter_point.shape[0]
+    and tid < m.emitter_point.shape[0] - m.emitter_point_start[emitter])  # fmt: skip
 @k.kernel
 def emit_layer(m: Model, s: State, emitter: int, first: int, number: int, travelled: float):
     """Particles first, first + 1, … of the state, `number` of them from now on; they have moved for a while already."""

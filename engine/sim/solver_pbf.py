@@ -30,6 +30,7 @@ OMEGA = 0.5  # of the Jacobi iterations
 PUSH, PUSH_SHARE = 0.005, 0.1  # as in solver_dfsph
 
 
+@k.requires(lambda tid, s: tid < s.particle_q.shape[0])
 @k.kernel
 def drift(s: State, h: float):
     i = k.tid()
@@ -76,6 +77,7 @@ def find_pressure(
     error[i] = wanted
 
 
+@k.requires(lambda tid, acceleration, place: tid < acceleration.shape[0] and tid < place.shape[0])
 @k.kernel
 def displace(
     acceleration: k.array(dtype=Motion, layout="rows"), square: float, place: k.array(dtype=Place, layout="rows")
@@ -84,6 +86,7 @@ def displace(
     place[i] = Place(place[i].x + acceleration[i].v * square, place[i].volume)
 
 
+@k.requires(lambda tid, s, place: tid < s.particle_q.shape[0] and tid < place.shape[0])
 @k.kernel
 def take_places(s: State, place: k.array(dtype=Place, layout="rows")):
     """The particles' new places."""
@@ -91,6 +94,8 @@ def take_places(s: State, place: k.array(dtype=Place, layout="rows")):
     s.particle_q[i] = place[i].x
 
 
+@k.requires(lambda tid, place, points, slot, placed: tid < slot.shape[0] and tid < placed.shape[0] and 0 <= points
+    and points <= place.shape[0] and 0 <= slot[tid] and slot[tid] < place.shape[0] - points)  # fmt: skip
 @k.kernel
 def follow_places(
     place: k.array(dtype=Place, layout="rows"), points: int, slot: k.array(dtype=int), placed: k.array(dtype=k.vec3)

@@ -45,6 +45,8 @@ def mark_pairs(m: Model, contacts: Contacts, inv_mass: k.array(dtype=k.float32),
     if contacts.manifold_count[p] > 0:
         a = contacts.pair_shape0[p]
         b = contacts.pair_shape1[p]
+        k.assume(a >= 0 and a < m.shape_body.shape[0] and b >= 0 and b < m.shape_body.shape[0])
+        k.assume(m.shape_body[a] < inv_mass.shape[0] and m.shape_body[b] < inv_mass.shape[0])
         sensor = (m.shape_flags[a] | m.shape_flags[b]) & 4
         mobility = 0.0
         if m.shape_body[a] >= 0:
@@ -77,6 +79,7 @@ def list_bodies(
     p = order[i]
     a = m.shape_body[contacts.pair_shape0[p]]
     b = m.shape_body[contacts.pair_shape1[p]]
+    k.assume(a < inv_mass.shape[0] and b < inv_mass.shape[0])
     if a >= 0 and inv_mass[a] == 0.0:
         a = -1
     if b >= 0 and inv_mass[b] == 0.0:

@@ -364,7 +364,7 @@ def test_all_control_ops_are_known_to_the_executor():
     from engine.compiler.ops import EFFECTS
 
     missing = [n for n in EFFECTS if not hasattr(Executor, f"do_{n}") and not hasattr(Executor, f"get_{n}")]
-    assert not set(missing) - {"local_store", "print", "shuffle", "vote"}, missing
+    assert not set(missing) - {"local_store", "prefetch", "print", "shuffle", "vote"}, missing
 
 
 def test_the_examples_of_the_page_run(tmp_path, capsys):

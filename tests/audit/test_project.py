@@ -9,6 +9,8 @@ from engine.compiler.audit.report import audit_kernel
 from engine.compiler.audit.solver import z3_or_none
 from engine.debug import audit
 from engine.errors import AssertError
+from engine.sim.builder import ModelBuilder
+from engine.sim.simulation import Simulation
 from tests.gpu.project_kernels import project_kernels
 
 # all of their checks are proved, and that they do not race; each in less than a second
@@ -29,7 +31,10 @@ PROVED = (
     "sim.solver_dfsph.predict_density", "sim.solver_dfsph.store_pressure",
     "sim.solver_soft_step_contacts.count_pairs", "kernels.hash_grid._fill_header", "kernels.hash_grid._find_cells",
     "kernels.reduce.sum_few", "kernels.reduce.sum_few_products", "sim.fluid_bodies.accelerate_by_fluid",
-    "sim.fluid_viscosity.turn_direction",
+    "sim.fluid_viscosity.turn_direction", "geom.placed.make_bounds", "kernels.scan.sum_lines",
+    "sim.fluid_emitters.emit_layer", "sim.solver_pbf.displace", "sim.solver_pbf.drift", "sim.solver_pbf.follow_places",
+    "sim.solver_pbf.take_places", "sim.solver_soft_step_contacts.list_bodies",
+    "sim.solver_soft_step_contacts.mark_pairs",
 )  # fmt: skip
 
 
@@ -49,6 +54,25 @@ def test_contracts_are_about_their_own_kernel():
         known = {"tid", *(param for param, _ in kernel.params)}
         for contract in kernel.func.requirements:
             assert set(contract.parameter_names) <= known, name
+
+
+@pytest.mark.soak
+def test_contracts_hold_while_a_scene_runs():
+    """A hull on the ground, an emitter and loose particles: checked mode looks at every contract on the way."""
+    b = ModelBuilder(gravity=-9.8)
+    b.set_particle_radius(0.05)
+    b.add_emitter(b.add_fluid(), (0, 0.5, 0.5), (2, 0, 0), 0.16)
+    b.add_particles([(5, 5, 5), (5.1, 5, 5)], fluid=0)
+    body = b.add_body(mass=1.0)
+    b.add_shape_convex_hull(body, points=[(x, y, z) for x in (-0.2, 0.2) for y in (-0.2, 0.2) for z in (-0.2, 0.2)])
+    b.add_ground_plane()
+    with engine.config.scope(checked=True):
+        sim = Simulation(b.finalize(), dt=0.02, fluid_options={"method": "pbf"})
+        for _ in range(3):
+            sim.step()
+        counts, sums = engine.ones(1000, dtype=int), engine.zeros(1000, dtype=int)
+        engine.utils.array_scan(counts, sums)
+    assert len(sim.state.particle_q) > 2 and sums.numpy()[-1] == 1000
 
 
 @pytest.mark.soak

@@ -29,6 +29,7 @@ from engine.compiler.audit.terms import (
 )
 
 STEPS = 40_000  # of z3 (its "rlimit"), for one question
+MILLISECONDS = 5000  # of z3, for one question: far more than its steps take
 ALL_STEPS = 250_000  # of z3, for one kernel: what is asked later it is not asked
 LINEAR_STEPS = 60_000  # of linear elimination, for one kernel
 SECONDS = 60.0  # of everything, for one kernel: what is asked later stays unknown
@@ -165,6 +166,7 @@ class Solver:
         encoder = self._encoder
         solver = z3.SimpleSolver(ctx=encoder.context)  # without the preprocessing that a few conditions do not repay
         solver.set("rlimit", STEPS)
+        solver.set("timeout", MILLISECONDS)
         atoms: dict[Atom, Any] = {}
         for part in (self.relevant(conditions), conditions):  # a model has to be one of all conditions
             solver.add(*map(encoder.condition, part))
