@@ -153,6 +153,7 @@ def other_fluids() -> None:
     b.set_domain((0, 0, 0), (0.6, 0.5, 1.2))
     b.add_particles([(0.3, 0.2, 1.0)], fluid=b.add_fluid(surface_tension=1.0))
     b.add_fluid_block((0, 0, 0), (0.6, 0.5, 0.4), 0, velocity=(0.1, 0.2, 0.3))
+    b.add_fluid_block((0, 0, 0.4), (0.6, 0.5, 0.5), viscosity=0.01, wall_viscosity=0.01)
     b.add_shape_box(b.add_body(((0.3, 0.25, 0.7), UPRIGHT)), hx=0.1, hy=0.1, hz=0.1)
     for method in ("wcsph", "pbf"):
         Simulation(b.finalize(), dt=1 / 100, fluid_options={"method": method, "vorticity": 0.1}).step()
@@ -166,10 +167,14 @@ PROGRAMS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "solids": (solids, ("geom.coll", "geom.broad_phase", "geom.placed", "sim.solver_soft_step_bodies",
                         "sim.solver_soft_step_contact")),
     "joints": (joints, ("sim.solver_soft_step_joints", "sim.coloring")),
-    "fluid": (fluid, ("sim.boundary_samples", "sim.fluid_bodies", "sim.fluid_solver.add_forces")),
-    "other_fluids": (other_fluids, ("sim.solver_wcsph", "sim.solver_pbf", "sim.fluid_tension", "sim.fluid_vorticity")),
-    "periodic_fluid": (periodic_fluid, ("sim.solver_dfsph", "sim.particle_", "sim.fluid_viscosity",
-                                         "sim.fluid_solver.fall", "sim.fluid_solver.move", "sim.fluid_emitters")),
+    "fluid": (fluid, ("sim.boundary_samples", "sim.fluid_bodies", "sim.solver_dfsph.sum", "sim.solver_dfsph.fall",
+                      "sim.solver_dfsph.find", "sim.solver_dfsph.take")),
+    "other_fluids": (other_fluids, ("sim.solver_wcsph", "sim.solver_pbf", "sim.fluid_tension", "sim.fluid_vorticity",
+                                     "sim.fluid_solver.a")),
+    "periodic_fluid": (periodic_fluid, ("sim.solver_dfsph.measure", "sim.solver_dfsph.begin", "sim.solver_dfsph.store",
+                                         "sim.solver_dfsph.correct", "sim.solver_dfsph.sp", "sim.solver_dfsph.sub",
+                                         "sim.particle_", "sim.fluid_viscosity", "sim.fluid_solver.fall",
+                                         "sim.fluid_solver.move", "sim.fluid_emitters")),
 }  # fmt: skip
 
 

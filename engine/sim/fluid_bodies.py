@@ -24,9 +24,9 @@ import numpy as np
 from engine.compiler import lang as k
 from engine.context import array, launch, zeros
 from engine.kernels.reduce import Bounds
-from engine.sim.cubic_spline import slope
+from engine.sim.cubic_spline import bend, slope_scale
 from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, groups_of, join
-from engine.sim.particle_neighbours import Motion, Neighbours, drag_strength
+from engine.sim.particle_neighbours import Motion, Neighbours, drag_scale, drag_shape
 from engine.sim.solver_soft_step_bodies import (
     BodyFrame,
     BodyInertia,
@@ -131,10 +131,8 @@ def list_particles(
     cluster = Cluster()
     for n in range(GROUP):
         cluster = join(cluster, n, placed[min(group * GROUP + n, npoint - 1)], lower, per_metre)
-    found = add_near(cluster, place, 0, starts, dims, reach, neighbour, group, 0, capacity)
-    if periodic == 1:
-        found = add_near(cluster, place, nparticle, image_starts, dims, reach, neighbour, group, found, capacity)
-    count[group] = found
+    count[group] = add_near(cluster, place, 0, starts, periodic, nparticle, image_starts, dims, reach, neighbour, group,
+                            0, capacity)  # fmt: skip
 
 
 @k.kernel(shape="lanes", lanes=GROUP)
@@ -160,8 +158,8 @@ def press_points(
         j = neighbour[group, n]
         there = place[j]
         gap = there.x - x
-        sum += gap * (there.volume * push[j] * slope(k.dot(gap, gap), support))
-    force[i] = sum * m.boundary_volume[i]
+        sum += gap * (there.volume * push[j] * bend(k.dot(gap, gap), support))
+    force[i] = sum * (slope_scale(support) * m.boundary_volume[i])
 
 
 @k.kernel(shape="lanes", lanes=GROUP)
@@ -195,8 +193,8 @@ def drag_points(
         gap = there.x - x
         fluid = s.particle_fluid[j if j < nparticle else source[j - nparticle]]
         drag = m.fluid_wall_viscosity[fluid] * m.fluid_density[fluid]
-        sum -= gap * (there.volume * drag * drag_strength(gap, velocity[j].v - v, support))
-    force[i] = sum * m.boundary_volume[i]
+        sum -= gap * (there.volume * drag * drag_shape(gap, velocity[j].v - v, support))
+    force[i] = sum * (drag_scale(support) * m.boundary_volume[i])
 
 
 @k.kernel
@@ -227,12 +225,17 @@ def answer_points(
     answer: k.array(dtype=BodyVelocity, layout="rows"),
     slot: k.array(dtype=int),
     points: int,
-    acceleration: k.array(dtype=Motion, layout="rows"),
+    velocity: k.array(dtype=Motion, layout="rows"),
+    keep: float,
+    time: float,
+    moved: k.array(dtype=Motion, layout="rows"),
 ):
+    """Of points of bodies: keep × their velocities + time × their accelerations."""
     i = k.tid()
     body = m.boundary_body[i]
     a = answer[body].v + k.cross(answer[body].w, arm(m, pose, body, i))
-    acceleration[points + slot[i]] = Motion(a, 0.0)
+    row = points + slot[i]
+    moved[row] = Motion(velocity[row].v * keep + a * time, 0.0)
 
 
 @k.requires(lambda tid, answer, velocity: tid < answer.shape[0] and tid < velocity.shape[0])
@@ -309,8 +312,9 @@ class FluidBodies:
         self._bounds.run(self._size, self._size, self.npoint)
         return math.sqrt(max(float(self._bounds.upper.numpy()[0, 0]), 0.0))
 
-    def press(self, push: Any, acceleration: Any) -> None:
-        """What the pressure (Pa) of the particles makes of the bodies; their points' rows of `acceleration`."""
+    def press(self, push: Any, keep: float, time: float, moved: Any) -> None:
+        """What the pressure (Pa) of the particles makes of the bodies; their points' rows of `moved`, which are
+        keep × the velocities of the last `move` + time × the accelerations."""
         near = self.near
         self._launch(
             press_points, (self._groups, GROUP), self.model, near.place, push, near.placed, self._list, self._count,
@@ -318,7 +322,8 @@ class FluidBodies:
         )  # fmt: skip
         self._sum()
         self._launch(
-            answer_points, self.npoint, self.model, near.pose, self._answer, near.slot, near.nfluid, acceleration,
+            answer_points, self.npoint, self.model, near.pose, self._answer, near.slot, near.nfluid, near.velocity,
+            keep, time, moved,
         )  # fmt: skip
 
     def drag(self, h: float) -> None:

@@ -17,7 +17,7 @@ from engine.compiler import lang as k
 from engine.context import launch, zeros
 from engine.errors import SimulationError
 from engine.kernels.reduce import Bounds, sum_rows
-from engine.sim.cubic_spline import slope
+from engine.sim.cubic_spline import bend, slope_scale
 from engine.sim.fluid_bodies import FluidBodies
 from engine.sim.fluid_emitters import Emitters
 from engine.sim.fluid_settings import Settings
@@ -26,7 +26,7 @@ from engine.sim.fluid_viscosity import ImplicitViscosity
 from engine.sim.fluid_vorticity import Confinement
 from engine.sim.particle_cells import GROUP, Place
 from engine.sim.particle_images import wrapped
-from engine.sim.particle_neighbours import Motion, Neighbours, drag_strength
+from engine.sim.particle_neighbours import Motion, Neighbours, drag_scale, drag_shape
 from engine.sim.solver_soft_step_bodies import BodyRows
 from engine.sim.stats import FluidStats, StageClock
 from engine.state.model import Model
@@ -55,9 +55,12 @@ def press(
     neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
-    acceleration: k.array(dtype=Motion, layout="rows"),
+    velocity: k.array(dtype=Motion, layout="rows"),
+    keep: float,
+    time: float,
+    moved: k.array(dtype=Motion, layout="rows"),
 ):
-    """Acceleration by pressure."""
+    """keep × the velocity + time × the acceleration by pressure."""
     group, lane = k.tid()
     i = group * GROUP + lane
     if i >= s.nparticle:
@@ -68,16 +71,18 @@ def press(
     for n in range(count[group]):
         j = neighbour[group, n]
         there = place[j]
-        gap = here.x - there.x
-        sum += gap * (there.volume * (own + push[j]) * slope(k.dot(gap, gap), support))
-    acceleration[i] = Motion(sum * (-1.0 / m.fluid_density[s.particle_fluid[i]]), 0.0)
+        gap = there.x - here.x
+        sum += gap * (there.volume * (own + push[j]) * bend(k.dot(gap, gap), support))
+    a = sum * (slope_scale(support) / m.fluid_density[s.particle_fluid[i]])
+    moved[i] = Motion(velocity[i].v * keep + a * time, 0.0)
 
 
-@k.requires(lambda tid, s, acceleration: tid < acceleration.shape[0] and tid < s.particle_q.shape[0])
+@k.requires(lambda tid, s, moved: tid < moved.shape[0] and tid < s.particle_q.shape[0])
 @k.kernel
-def accelerate(s: State, acceleration: k.array(dtype=Motion, layout="rows"), h: float):
+def accelerate(s: State, moved: k.array(dtype=Motion, layout="rows"), h: float):
+    """h seconds of accelerations."""
     i = k.tid()
-    s.particle_qd[i] += h * acceleration[i].v
+    s.particle_qd[i] += h * moved[i].v
 
 
 @k.kernel(shape="lanes", lanes=GROUP)
@@ -113,8 +118,8 @@ def add_forces(
             gap = here.x - there.x
             moving = velocity[j]
             drag = k.select(j < nfluid, 0.5 * (inner + moving.drag), wall)
-            sum += gap * (drag * there.volume * drag_strength(gap, v - moving.v, support))
-    s.particle_qd[i] = v + h * (m.gravity[0] + sum / m.fluid_density[fluid])
+            sum += gap * (drag * there.volume * drag_shape(gap, v - moving.v, support))
+    s.particle_qd[i] = v + h * (m.gravity[0] + sum * (drag_scale(support) / m.fluid_density[fluid]))
 
 
 @k.requires(lambda tid, m, s: tid < s.particle_q.shape[0] and 1 <= m.gravity.shape[0])
@@ -254,7 +259,6 @@ class FluidSolver:
         """Arrays for up to `room` particles; what they hold is made anew in each step."""
         device = self.device
         self._flags = zeros((3, room), dtype=int, device=device)  # clamped, bad, gone
-        self._size = zeros(room, dtype=k.vec3, device=device)
         self._bounds = Bounds(room, device)
         self._error = zeros((1, room), dtype=float, device=device)
         self._errors = self._error.reshape(room)
@@ -263,7 +267,7 @@ class FluidSolver:
         """Arrays with a row for each place grow with the neighbours' own."""
         if self._rows < self.near.rows:
             self._rows = n = self.near.rows
-            self._acceleration = zeros(n, dtype=Motion, device=self.device, layout="rows")
+            self._moved = zeros(n, dtype=Motion, device=self.device, layout="rows")
             self._push = zeros(n, dtype=float, device=self.device)
 
     def begin(self, frame: int, time: float = 0.0) -> None:
@@ -316,14 +320,14 @@ class FluidSolver:
         self._fit_rows()
         if bodies or self._nfluid != self.near.nfluid:  # solids' rows were others': no pressure, and the world is still
             self._nfluid = self.near.nfluid
-            for rows in (self._push, self._acceleration, self.near.velocity):
+            for rows in (self._push, self._moved, self.near.velocity):
                 rows.zero_()
         if bodies:
             bodies.update()
         self._begin_velocities(ahead)
 
     def _sweep_velocities(self) -> None:
-        self._sweep(begin_velocities, self.model, self.state, self.near.velocity, self._size)
+        self._sweep(begin_velocities, self.model, self.state, self.near.velocity, self.near.scratch)
 
     def _begin_velocities(self, ahead: float) -> None:
         """The velocities of now in the neighbours' rows."""
@@ -334,7 +338,7 @@ class FluidSolver:
 
     def _step_length(self, left: float) -> float:
         """The CFL condition for the velocities of now; what is left of the frame is divided evenly."""
-        self._bounds.run(self._size, self._size, self.nparticle)
+        self._bounds.run(self.near.scratch, self.near.scratch, self.nparticle)
         gravity = float(np.linalg.norm(self.model.gravity.numpy()[0]))
         speed = math.sqrt(float(self._bounds.upper.numpy()[0, 0]))
         if self._bodies:
@@ -354,33 +358,44 @@ class FluidSolver:
     def _add_forces(self, h: float, ahead: float) -> None:
         """All but pressure."""
         if self._viscosity:
-            self._sweep(fall, self.model, self.state, h)
-            self._begin_velocities(ahead)
-            self._viscosity.solve(h, self.stats)
-            if self._bodies or self._confinement:
-                self._begin_velocities(ahead)
+            self._solve_viscosity(self._viscosity, h, ahead)
         else:
-            self._begin_velocities(ahead)
-            self.near.sweep(add_forces, self.model, self.state, self.near.place, self.near.velocity, *self._list(),
-                              self.support, self.near.nfluid, h)  # fmt: skip
+            self._add_drag(h, ahead)
         for force in (self._tension, self._confinement):
             if force:
                 force.accelerate(h)
+
+    def _solve_viscosity(self, viscosity: ImplicitViscosity, h: float, ahead: float) -> None:
+        """Gravity, and viscosity by the velocities at the end."""
+        self._sweep(fall, self.model, self.state, h)
+        self._begin_velocities(ahead)
+        viscosity.solve(h, self.stats)
+        if self._bodies or self._confinement:
+            self._begin_velocities(ahead)
         if self._bodies:
             self._bodies.drag(h)
 
-    def _press(self) -> None:
-        """Accelerations by the pressures `_push`, of bodies, too."""
-        self.near.refresh(self._push)
-        self.near.sweep(press, self.model, self.state, self.near.place, self._push, *self._list(), self.support,
-                          self._acceleration)  # fmt: skip
+    def _add_drag(self, h: float, ahead: float) -> None:
+        """Gravity, and viscosity by the velocities of now."""
+        self._begin_velocities(ahead)
+        self.near.sweep(add_forces, self.model, self.state, self.near.place, self.near.velocity, *self._list(),
+                          self.support, self.near.nfluid, h)  # fmt: skip
         if self._bodies:
-            self._bodies.press(self._push, self._acceleration)
-        self.near.refresh(self._acceleration)
+            self._bodies.drag(h)
+
+    def _press(self, keep: float = 0.0, time: float = 1.0) -> None:
+        """`_moved`: keep × velocities + time × accelerations by the pressures `_push`, of bodies, too."""
+        near = self.near
+        near.refresh(self._push)
+        near.sweep(press, self.model, self.state, near.place, self._push, *self._list(), self.support, near.velocity,
+                     keep, time, self._moved)  # fmt: skip
+        if self._bodies:
+            self._bodies.press(self._push, keep, time, self._moved)
+        near.refresh(self._moved)
 
     def _accelerate(self, h: float) -> None:
-        """h seconds of the last accelerations by pressure."""
-        self._sweep(accelerate, self.state, self._acceleration, h)
+        """h seconds of the accelerations in `_moved`."""
+        self._sweep(accelerate, self.state, self._moved, h)
         if self._bodies:
             self._bodies.accelerate(h)
 

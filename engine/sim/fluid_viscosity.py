@@ -1,6 +1,6 @@
 """Implicit viscosity (Weiler et al. 2018): velocities at the end of a step, by conjugate gradients without a matrix.
 
-With f the viscous force per volume of velocities (the sum of `drag_strength` over the neighbours), it solves
+With f the viscous force per volume of velocities (the sum of `drag_shape` over the neighbours), it solves
 
     ρ v − h f(v) = ρ v⁰        residual at v⁰: h f(v⁰)
 
@@ -19,10 +19,10 @@ from typing import Any
 from engine.compiler import lang as k
 from engine.context import launch, zeros
 from engine.kernels.reduce import sum_rows
-from engine.sim.cubic_spline import slope
+from engine.sim.cubic_spline import bend
 from engine.sim.fluid_settings import Settings
 from engine.sim.particle_cells import GROUP, Place
-from engine.sim.particle_neighbours import SOFT, Motion, Neighbours, drag_strength
+from engine.sim.particle_neighbours import SOFT, Motion, Neighbours, drag_scale, drag_shape
 from engine.sim.stats import FluidStats
 from engine.state.model import Model
 from engine.state.tables import State
@@ -51,8 +51,8 @@ def viscous_force(
         gap = here.x - there.x
         moving = field[j]
         drag = k.select(j < nfluid, 0.5 * (own.drag + moving.drag), wall)
-        sum += gap * (drag * there.volume * drag_strength(gap, own.v - moving.v, support))
-    return sum
+        sum += gap * (drag * there.volume * drag_shape(gap, own.v - moving.v, support))
+    return sum * drag_scale(support)
 
 
 @k.kernel(shape="lanes", lanes=GROUP)
@@ -90,11 +90,11 @@ def begin_solve(
         moving = velocity[j]
         gap_sq = k.dot(gap, gap)
         drag = k.select(j < nfluid, 0.5 * (own.drag + moving.drag), wall)
-        strength = 10.0 * drag * there.volume * slope(gap_sq, support) / (gap_sq + SOFT * support * support)
+        strength = drag * there.volume * bend(gap_sq, support) / (gap_sq + SOFT * support * support)
         sum += gap * (strength * k.dot(gap, own.v - moving.v))
         squares += k.cw_mul(gap, gap) * strength
-    main = k.vec3(density) - squares * h
-    r = sum * h
+    main = k.vec3(density) - squares * (drag_scale(support) * h)
+    r = sum * (drag_scale(support) * h)
     z = k.cw_div(r, main)
     diagonal[i] = main
     residual[i] = r

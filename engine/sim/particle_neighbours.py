@@ -28,7 +28,7 @@ from engine.context import copy, empty, launch, zeros
 from engine.kernels.hash_grid import find_starts
 from engine.kernels.reduce import Bounds
 from engine.kernels.sort import RadixSort
-from engine.sim.cubic_spline import slope
+from engine.sim.cubic_spline import bend, slope_scale
 from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, cell_of, cell_or_none, groups_of, join
 from engine.sim.particle_images import Images, is_periodic, refresh_numbers, refresh_rows, wrapped
 from engine.state.model import Model
@@ -46,12 +46,17 @@ class Motion:  # 16 bytes
 
 
 @k.func
-def drag_strength(gap: k.vec3, moving: k.vec3, support: float) -> float:
-    """Of a viscosity of 1 Pa·s between two places `gap` apart that move against each other: times gap and the volume it
-    is a force per volume (Monaghan 2005, in the form of Weiler et al. 2018).
+def drag_shape(gap: k.vec3, moving: k.vec3, support: float) -> float:
+    """Of a viscosity of 1 Pa·s between two places `gap` apart that move against each other: times gap, the volume and
+    `drag_scale` it is a force per volume (Monaghan 2005, in the form of Weiler et al. 2018).
     """
     gap_sq = k.dot(gap, gap)
-    return 10.0 * slope(gap_sq, support) * k.dot(moving, gap) / (gap_sq + SOFT * support * support)
+    return bend(gap_sq, support) * k.dot(moving, gap) / (gap_sq + SOFT * support * support)
+
+
+@k.func
+def drag_scale(support: float) -> float:
+    return 10.0 * slope_scale(support)
 
 
 @k.requires(lambda tid, s, x: tid < s.particle_q.shape[0] and tid < x.shape[0])
@@ -109,7 +114,7 @@ def order_by_flag(gone: k.array(dtype=int), cells: k.array(dtype=k.uint32), orde
 
 @k.requires(lambda tid, s, order, t: tid < order.shape[0] and 0 <= order[tid] and order[tid] < s.particle_q.shape[0]
     and tid < t.particle_q.shape[0])  # fmt: skip
-@k.kernel
+@k.kernel(shape="thread")
 def move_particles(s: State, order: k.array(dtype=int), t: State):
     """t = s in another order."""
     i = k.tid()
@@ -211,18 +216,15 @@ def list_neighbours(
     count: k.array(dtype=int),
     capacity: int,
 ):
-    """For each group: particles first, then points of solids. `count` also counts those that there was no room for."""
+    """The places near each group, row of cells by row. `count` also counts those that there was no room for."""
     group = k.tid()
     cluster = Cluster()
     for n in range(GROUP):
         cluster = join(cluster, n, place[min(group * GROUP + n, nparticle - 1)].x, lower, per_metre)
-    found = add_near(cluster, place, 0, starts, dims, reach, neighbour, group, 0, capacity)
+    found = add_near(cluster, place, 0, starts, 1, points, boundary_starts, dims, reach, neighbour, group, 0, capacity)
     if periodic == 1:
-        found = add_near(cluster, place, nparticle, image_starts, dims, reach, neighbour, group, found, capacity)
-    found = add_near(cluster, place, points, boundary_starts, dims, reach, neighbour, group, found, capacity)
-    if periodic == 1:
-        found = add_near(cluster, place, point_images, boundary_image_starts, dims, reach, neighbour, group, found,
-                         capacity)  # fmt: skip
+        found = add_near(cluster, place, nparticle, image_starts, 1, point_images, boundary_image_starts, dims, reach,
+                         neighbour, group, found, capacity)  # fmt: skip
     count[group] = found
 
 
@@ -239,8 +241,8 @@ def largest_of_block(values: k.array(dtype=int), out: k.array(dtype=int), n: int
 class Neighbours:
     """Places and neighbours of a model's particles and points of solids; `update` makes them from the state.
 
-    `velocity` has the rows of `place` and is the solver's. Bodies have their points where `pose` says. Lists hold what
-    is within `reach`, at least the support.
+    `velocity` has the rows of `place` and is the solver's, and so is `scratch`, a vec3 for each particle, between
+    updates. Bodies have their points where `pose` says. Lists hold what is within `reach`, at least the support.
     """
 
     def __init__(self, model: Model, state: State, support: float, volume: float, reach: float):
@@ -277,7 +279,7 @@ class Neighbours:
         both = max(room, self.nboundary, 1)
         self._counts = zeros(groups_of(room), dtype=int, device=device)
         self._sorted.reserve({"nparticle": room})
-        self._positions = empty(room, dtype=k.vec3, device=device)
+        self.scratch = empty(room, dtype=k.vec3, device=device)
         self._bounds = Bounds(room, device)
         self._cells = empty(both, dtype=k.uint32, device=device)
         self._order = empty(both, dtype=int, device=device)
@@ -337,8 +339,8 @@ class Neighbours:
     def _fit_grid(self) -> tuple[Any, float, Any]:
         """(lower corner, cells per metre, cells) of a grid around the particles and all that they may touch."""
         n = self.nparticle
-        self._launch(read_positions, n, self.state, self._positions)
-        self._bounds.run(self._positions, self._positions, n)
+        self._launch(read_positions, n, self.state, self.scratch)
+        self._bounds.run(self.scratch, self.scratch, n)
         lower = np.array(self._bounds.lower.numpy()[0], float) - self.reach
         size = np.array(self._bounds.upper.numpy()[0], float) + self.reach - lower
         cell = self.reach * (1.0 + 1e-5)
@@ -361,8 +363,8 @@ class Neighbours:
         if self.images is None:
             return
         n = self.nparticle
-        self._launch(read_positions, n, self.state, self._positions)
-        images = self._sort_images(self.images, self._positions, n, grid)
+        self._launch(read_positions, n, self.state, self.scratch)
+        images = self._sort_images(self.images, self.scratch, n, grid)
         self.nfluid = n + images.n
         self._fit_rows(self.nfluid + self.nboundary)
         inputs = [images.image, images.origin, images.order, self.volume, self.place, n, self.source]

@@ -136,7 +136,7 @@ class Pbf(FluidSolver):
                               near.nfluid, OMEGA / (h * h), self._push, self._errors)  # fmt: skip
             self._press()
             self._accelerate(h)
-            launch(displace, near.nplace, inputs=[self._acceleration, h * h, near.place], device=self.device)
+            launch(displace, near.nplace, inputs=[self._moved, h * h, near.place], device=self.device)
             if self._bodies:
                 points = [near.place, near.nfluid, near.slot, near.placed]
                 launch(follow_places, self._bodies.npoint, inputs=points, device=self.device)

@@ -175,7 +175,7 @@ def test_walls_stand_still_behind_bodies_that_move():
         moved += len(before & set(rows[walls]))
         before = set(rows[~walls])
         assert not fluid.near.velocity.numpy()["v"][rows[walls]].any()
-        assert not fluid._acceleration.numpy()["v"][rows[walls]].any()
+        assert not fluid._moved.numpy()["v"][rows[walls]].any()
         assert (fluid.near.velocity.numpy()["v"][rows[~walls], 0] > 2.9).all()
     assert moved > 0 and clamped == 0
 
