@@ -293,7 +293,7 @@ class FluidBodies:
                 self._count, self._capacity,
             )  # fmt: skip
             most = near.largest(self._count)
-            if most <= self._capacity:
+            if most < self._capacity:  # as in Neighbours
                 return
             self._reserve(most + 4)
 

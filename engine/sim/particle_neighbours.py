@@ -241,8 +241,9 @@ def largest_of_block(values: k.array(dtype=int), out: k.array(dtype=int), n: int
 class Neighbours:
     """Places and neighbours of a model's particles and points of solids; `update` makes them from the state.
 
-    `velocity` has the rows of `place` and is the solver's, and so is `scratch`, a vec3 for each particle, between
-    updates. Bodies have their points where `pose` says. Lists hold what is within `reach`, at least the support.
+    `velocity` has the rows of `place` and is the solver's, and so are `scratch`, a vec3 for each particle, and
+    `spare`, a State that only sorting needs, between updates. Bodies have their points where `pose` says. Lists hold
+    what is within `reach`, at least the support.
     """
 
     def __init__(self, model: Model, state: State, support: float, volume: float, reach: float):
@@ -250,7 +251,7 @@ class Neighbours:
         self.support, self.volume, self.reach = support, volume, reach
         n, nb, device = state.count["nparticle"], model.count["nboundary"], model.device
         self.nboundary, self.device = nb, device
-        self._sorted = State({}, device)
+        self.spare = State({}, device)
         self.placed = zeros(nb, dtype=k.vec3, device=device)  # the points of solids, in the order of the model
         self.slot = zeros(nb, dtype=int, device=device)  # the place of each is place[nfluid + slot]
         self.pose = zeros(model.count["nbody"], dtype=k.transform, device=device)  # (centre of mass, orientation)
@@ -272,13 +273,13 @@ class Neighbours:
             self._reserve_rows(self.room + self.nboundary)
         self.groups = groups_of(n)
         self.count = self._counts[: self.groups]
-        self._sorted.resize({"nparticle": n})
+        self.spare.resize({"nparticle": n})
 
     def _reserve_particles(self, room: int) -> None:
         self.room, device = room, self.device
         both = max(room, self.nboundary, 1)
         self._counts = zeros(groups_of(room), dtype=int, device=device)
-        self._sorted.reserve({"nparticle": room})
+        self.spare.reserve({"nparticle": room})
         self.scratch = empty(room, dtype=k.vec3, device=device)
         self._bounds = Bounds(room, device)
         self._cells = empty(both, dtype=k.uint32, device=device)
@@ -305,7 +306,7 @@ class Neighbours:
         self.nplace = self.nfluid + self.nboundary + (0 if self._point_images is None else self._point_images.n)
         self._list(grid)
         most = self.largest(self.count)
-        if most > self.capacity:
+        if most >= self.capacity:  # what comes after the last one that is near is written to the last place
             self._reserve_list(most + 4)
             self._list(grid)
 
@@ -314,8 +315,8 @@ class Neighbours:
         n, s = self.nparticle, self.state
         self._launch(order_by_flag, n, gone, self._cells, self._order)
         self._sort.run(self._cells, self._order, n, 1)
-        self._launch(move_particles, n, s, self._order, self._sorted)
-        self._launch(store_particles, n, self._sorted, s, self.volume, self.place)
+        self._launch(move_particles, n, s, self._order, self.spare)
+        self._launch(store_particles, n, self.spare, s, self.volume, self.place)
         s.resize({"nparticle": n - number})
 
     def refresh(self, rows: Any) -> None:
@@ -354,8 +355,8 @@ class Neighbours:
         n, s = self.nparticle, self.state
         self._launch(find_particle_cells, n, s, *grid, self._cells, self._order)
         self._sort.run(self._cells, self._order, n, _cell_count(grid).bit_length())
-        self._launch(move_particles, n, s, self._order, self._sorted)
-        self._launch(store_particles, n, self._sorted, s, self.volume, self.place)
+        self._launch(move_particles, n, s, self._order, self.spare)
+        self._launch(store_particles, n, self.spare, s, self.volume, self.place)
         self.starts = self._first_places(self.starts, self._cells, n, grid)
 
     def _find_images(self, grid: tuple[Any, float, Any]) -> None:

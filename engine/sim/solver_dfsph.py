@@ -58,8 +58,8 @@ def sum_neighbours(
     support: float,
     nfluid: int,
     viscous: int,
-    factor: k.array(dtype=float),
-    drag: k.array(dtype=k.vec3),
+    factor: k.array(dtype=float, layout="planes"),
+    drag: k.array(dtype=k.vec3, layout="planes"),
 ):
     """Relative density, 1 / D (of spray −1 / D), and where `viscous` is 1 the acceleration by explicit viscosity."""
     group, lane = k.tid()
@@ -149,7 +149,7 @@ def take_velocities(s: State, moved: k.array(dtype=Motion, layout="rows")):
 @k.requires(lambda tid, m, s, drag: tid < s.particle_q.shape[0] and tid < drag.shape[0]
     and 1 <= m.gravity.shape[0])  # fmt: skip
 @k.kernel
-def fall_with_drag(m: Model, s: State, drag: k.array(dtype=k.vec3), h: float):
+def fall_with_drag(m: Model, s: State, drag: k.array(dtype=k.vec3, layout="planes"), h: float):
     i = k.tid()
     s.particle_qd[i] += h * (m.gravity[0] + drag[i])
 
@@ -164,7 +164,7 @@ def begin_pressure(
     stored: k.array(dtype=float, layout="planes"),
     scale: float,
     push: k.array(dtype=float),
-    last: k.array(dtype=float),
+    last: k.array(dtype=float, layout="planes"),
 ):
     """The pressure (Pa) that iterations start with."""
     i = k.tid()
@@ -195,13 +195,13 @@ def correct_pressure(
     support: float,
     source: k.array(dtype=float),
     time: float,
-    factor: k.array(dtype=float),
+    factor: k.array(dtype=float, layout="planes"),
     strength: float,
     spray: int,
     momentum: float,
     least: float,
     push: k.array(dtype=float),
-    last: k.array(dtype=float),
+    last: k.array(dtype=float, layout="planes"),
     error: k.array(dtype=float),
 ):
     """One Jacobi step: what `source`, and the velocities in `time`, do to the relative density changes the pressure.
@@ -279,8 +279,12 @@ class Dfsph(FluidSolver):
 
     def _reserve(self, room: int) -> None:
         super()._reserve(room)
-        self._factor, self._source, self._last = (zeros(room, dtype=float, device=self.device) for _ in range(3))
-        self._drag = zeros(room, dtype=k.vec3, device=self.device)
+        self._source = zeros(room, dtype=float, device=self.device)
+
+    def _fit(self) -> None:
+        super()._fit()
+        spare = self.near.spare
+        self._drag, self._factor, self._last = spare.particle_qd, spare.particle_density, spare.particle_pressure
 
     def _step(self, clock: StageClock, left: float, ahead: float) -> float:
         near = self.near

@@ -28,7 +28,7 @@ PROVED = (
     "sim.particle_neighbours.move_particles", "sim.particle_neighbours.read_positions",
     "sim.particle_neighbours.store_particles", "sim.fluid_solver.accelerate", "sim.fluid_solver.begin_velocities",
     "sim.fluid_solver.fall", "sim.fluid_solver.mark_bad", "sim.fluid_solver.move", "sim.solver_dfsph.begin_pressure",
-    "sim.solver_dfsph.predict_density", "sim.solver_dfsph.store_pressure",
+    "sim.solver_dfsph.find_excess", "sim.solver_dfsph.store_pressure",
     "sim.solver_soft_step_contacts.count_pairs", "kernels.hash_grid._fill_header", "kernels.hash_grid._find_cells",
     "kernels.reduce.sum_few", "kernels.reduce.sum_few_products", "sim.fluid_bodies.accelerate_by_fluid",
     "sim.fluid_viscosity.turn_direction", "geom.placed.make_bounds", "kernels.scan.sum_lines",
