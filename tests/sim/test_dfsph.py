@@ -59,6 +59,21 @@ def test_neighbours_are_those_of_brute_force(rng):
     assert sum(j >= n for i in range(n) for j in wanted[i]) > 1000  # points of the walls are among them
 
 
+def test_lists_that_are_just_full_keep_their_last_neighbour(rng):
+    """What was not near any more took the last place of a list as long as there was room for."""
+    b = ModelBuilder()
+    b.set_particle_radius(0.1)
+    b.set_domain((-1, -1, -1), (1, 1, 1))
+    b.add_particles(rng.uniform(-1.0, 1.0, (300, 3)), fluid=b.add_fluid())
+    near = Simulation(b.finalize())._fluid.near
+    near.update()
+    count = near.count.numpy().copy()
+    listed = [sorted(row[:n]) for row, n in zip(near.list.numpy(), count, strict=True)]
+    near._reserve_list(int(count.max()))
+    near.update()
+    assert [sorted(row[:n]) for row, n in zip(near.list.numpy(), near.count.numpy(), strict=True)] == listed
+
+
 def test_tank_at_rest_keeps_its_density_and_its_energy_falls():
     sim = tank()
     start, energies, densities = energy(sim), [], []
