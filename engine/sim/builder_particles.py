@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ FAR = np.full(3, UNLIMITED)
 MOST_PARTICLES = 1 << 27
 NO_SLIP = 5.0  # viscosity against solids, of that inside, which holds the fluid beside a wall still
 CLEAR = 0.8  # radii that a particle which fills a box keeps from solids
+OVERLAP = 1.6  # radii, and from particles that were there before
+OVERFULL = 1e-3  # of the particles that a closed domain has room for, more than those
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,8 @@ class ParticleMethods(EmitterMethods):
         """Particles of a fluid at `positions` (n, 3), world, with `velocities` (n, 3) or one for all.
 
         Returns the index of the first. `finalize` refuses particles inside solids, but with `fill` leaves those out
-        that have no room there; the ones after them then move up.
+        that have no room there, or where particles are that were added before; the ones after them then move up.
+        Particles at the place of another are refused.
         Raises SceneError naming the fluid and the particle for numbers that are not finite.
         """
         with self._errors_of("particles", "fluid"):
@@ -138,7 +142,7 @@ class ParticleMethods(EmitterMethods):
         label: str | None = None,
     ) -> int:
         """A box full of fluid (world, m): particles 2 radii apart, the first one radius from the faces; where solids
-        are, there is none (`fill` of `add_particles`).
+        or particles added before are, there is none (`fill` of `add_particles`).
 
         fluid: an index that `add_fluid` gave; None makes a new one of density, viscosity and label. Returns the index
         of the first particle. Raises SceneError for a box without room for a particle.
@@ -162,7 +166,8 @@ class ParticleMethods(EmitterMethods):
 
 
 def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
-    """The Model's fields about particles. Raises SceneError for particles outside the domain or inside solids."""
+    """The Model's fields about particles. Raises SceneError for particles outside the domain, inside solids or one
+    another, for more than there is room for, and for emitters inside solids."""
     sets = builder.particles
     q = np.vstack([np.zeros((0, 3)), *(q for q, _, _, _ in sets)])
     qd = np.vstack([np.zeros((0, 3)), *(qd for _, qd, _, _ in sets)])
@@ -171,8 +176,10 @@ def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
     room = _with_room(builder, q, fill)
     q, qd, fluid = q[room], qd[room], fluid[room]
     emitters = emitter_fields(builder)
+    _check_nozzles(builder)
     wet = np.vstack([q, emitters["emitter_point"]])  # where there is or will be fluid
     points, bodies, weights = _boundary(builder, wet) if len(wet) else (np.zeros((0, 3)), np.zeros(0, int), np.zeros(0))
+    _check_room(builder, len(q))
     fluids = builder.fluids
     lower, upper, period = _faces(builder)
     return {
@@ -196,24 +203,99 @@ def particle_fields(builder: ParticleMethods) -> dict[str, Any]:
 
 
 def _with_room(builder: ParticleMethods, q: Floats, fill: np.ndarray) -> np.ndarray:
-    """(n,) bool: the particles that stay. Raises SceneError for the first inside a solid that does not just fill."""
+    """(n,) bool: the particles that stay. Raises SceneError for the first inside a solid, or where another is, unless
+    it just fills a box."""
     stay = np.ones(len(q), bool)
-    clear = CLEAR * builder.particle_radius
+    for shape, near, away in _near_solids(builder, q):
+        _refuse(builder, q, near[~fill[near] & (away < 0.0)], f"inside the solid '{shape.label}'")
+        stay[near[fill[near] & (away < CLEAR * builder.particle_radius)]] = False
+    return stay & _apart(builder)
+
+
+def _near_solids(builder: ParticleMethods, q: Floats) -> Iterator[tuple[ShapeRecord, np.ndarray, Floats]]:
+    """Each solid, wherever it repeats itself, with the indices of the places near it and how far from it they are."""
     along = np.argsort(q[:, 0], kind="stable")
     x = q[along, 0]
     ways = _repeats(builder.domain)
     for shape, way in ((s, w) for s in solids(builder) for w in ways) if len(q) else ():
         world = _world_pose(builder, shape) + np.append(way, np.zeros(4))
-        reach = bounding_radius(shape.kind, shape.scale, shape.hull) + clear
+        reach = bounding_radius(shape.kind, shape.scale, shape.hull) + CLEAR * builder.particle_radius
         near = along[np.searchsorted(x, world[0] - reach) : np.searchsorted(x, world[0] + reach, "right")]
         near = np.sort(near[(np.abs(q[near] - world[:3]) <= reach).all(axis=1)])
-        if not len(near):
-            continue
-        local = (q[near] - world[:3]) @ quat_to_matrix(world[3:])
-        away = signed_distance(shape.kind, shape.scale, shape.hull, local)
-        _refuse(builder, q, near[~fill[near] & (away < 0.0)], f"inside the solid '{shape.label}'")
-        stay[near[fill[near] & (away < clear)]] = False
-    return stay
+        if len(near):
+            local = (q[near] - world[:3]) @ quat_to_matrix(world[3:])
+            yield shape, near, signed_distance(shape.kind, shape.scale, shape.hull, local)
+
+
+def _apart(builder: ParticleMethods) -> np.ndarray:
+    """(n,) bool: without those that fill a box where particles added before are. Raises SceneError for others that are
+    at the place of another to a thousandth of a radius: nothing would ever part them."""
+    stay: list[np.ndarray] = []
+    for i, (q, _, _, fill) in enumerate(builder.particles):
+        own = np.ones(len(q), bool)
+        if fill:
+            for before, *_ in builder.particles[:i]:
+                own &= ~_close(before, q, OVERLAP * builder.particle_radius)
+        else:
+            places = np.round(q / (1e-3 * builder.particle_radius)).astype(np.int64)
+            _, first = np.unique(places, axis=0, return_index=True)
+            twice = np.setdiff1d(np.arange(len(q)), first) + sum(len(x) for x in stay)
+            _refuse(builder, np.vstack([before for before, *_ in builder.particles]), twice, "where another one is")
+        stay.append(own)
+    return np.concatenate([np.zeros(0, bool), *stay])
+
+
+def _close(there: Floats, q: Floats, gap: float) -> np.ndarray:
+    """(n,) bool: which of the places q are nearer than `gap` to any of `there`."""
+    out = np.zeros(len(q), bool)
+    if not len(there) or not len(q):
+        return out
+    lower = np.maximum(there.min(axis=0), q.min(axis=0)) - gap
+    upper = np.minimum(there.max(axis=0), q.max(axis=0)) + gap
+    near = np.flatnonzero(((q >= lower) & (q <= upper)).all(axis=1))
+    there = there[((there >= lower) & (there <= upper)).all(axis=1)]
+    if not len(near) or not len(there):
+        return out
+    dims = np.floor((upper - lower) / gap).astype(np.int64) + 3
+
+    def cells(x: Floats) -> np.ndarray:
+        return np.asarray(np.floor((x - lower) / gap).astype(np.int64) + 1)
+
+    def numbers(c: np.ndarray) -> np.ndarray:
+        return np.asarray((c[:, 0] * dims[1] + c[:, 1]) * dims[2] + c[:, 2])
+
+    keys = numbers(cells(there))
+    order = np.argsort(keys, kind="stable")
+    keys, there = keys[order], there[order]
+    for way in np.stack(np.meshgrid(*[(-1, 0, 1)] * 3, indexing="ij"), axis=-1).reshape(-1, 3):
+        wanted = numbers(cells(q[near]) + way)
+        begin, end = np.searchsorted(keys, wanted), np.searchsorted(keys, wanted, "right")
+        for n in range(int((end - begin).max())):
+            some = begin + n < end
+            apart = np.linalg.norm(there[begin[some] + n] - q[near[some]], axis=1)
+            out[near[some]] |= apart < gap
+    return out
+
+
+def _check_room(builder: ParticleMethods, number: int) -> None:
+    """Raises SceneError for more particles than a domain without a way out has room for."""
+    domain = builder.domain
+    if domain is None or not (domain.walls or len(domain.periodic) == 3):
+        return
+    room = np.prod((domain.upper - domain.lower) / (2.0 * builder.particle_radius))
+    if number > (1.0 + OVERFULL) * room:
+        raise SceneError(builder.source, "domain", f"has room for {int(room + 1e-6)} particles, there are {number}")
+
+
+def _check_nozzles(builder: ParticleMethods) -> None:
+    """Raises SceneError for an emitter that starts inside a solid."""
+    for e, emitter in enumerate(builder.emitters):
+        points = emitter.points
+        wrong = {shape.label: int((away < 0.0).sum()) for shape, _, away in _near_solids(builder, points)}
+        for label, number in wrong.items():
+            if number:
+                reason = f"{number} of its {len(points)} particles start inside the solid '{label}'"
+                raise SceneError(builder.source, f"emitter {e}", reason)
 
 
 def _faces(builder: ParticleMethods) -> tuple[Floats, Floats, Floats]:

@@ -24,7 +24,7 @@ import numpy as np
 from engine.compiler import lang as k
 from engine.context import array, launch, zeros
 from engine.kernels.reduce import Bounds
-from engine.sim.cubic_spline import bend, slope_scale
+from engine.sim.cubic_spline import bend, slope, slope_scale
 from engine.sim.particle_cells import GROUP, Cluster, Place, add_near, groups_of, join
 from engine.sim.particle_neighbours import Motion, Neighbours, drag_scale, drag_shape
 from engine.sim.solver_soft_step_bodies import (
@@ -39,6 +39,7 @@ from engine.sim.solver_soft_step_bodies import (
 from engine.state.model import Model
 from engine.state.tables import State
 
+YIELD = 0.25  # of the bound of `soften`: iterations that go half of the way are stable up to four times D
 CAPACITY = 48  # particles near a point that there is room for at first
 
 
@@ -197,6 +198,99 @@ def drag_points(
     force[i] = sum * (drag_scale(support) * m.boundary_volume[i])
 
 
+@k.kernel(shape="lanes", lanes=GROUP)
+def yield_points(
+    m: Model,
+    place: k.array(dtype=Place, layout="rows"),
+    placed: k.array(dtype=k.vec3),
+    pose: k.array(dtype=k.transform),
+    frame: k.array(dtype=BodyFrame, layout="rows"),
+    inertia: k.array(dtype=BodyInertia, layout="rows"),
+    neighbour: k.array(dtype=int, ndim=2),
+    count: k.array(dtype=int),
+    support: float,
+    npoint: int,
+    mobility: k.array(dtype=float),
+    size: k.array(dtype=k.vec3),
+):
+    """mobility: at most how far a body gives way at a point (root of 1 / kg), times its volume; size: that, times how
+    much the particles near the point press there if all have one pressure."""
+    group, lane = k.tid()
+    i = group * GROUP + lane
+    if i >= npoint:
+        return
+    body = m.boundary_body[i]
+    r = arm(m, pose, body, i)
+    turned = 0.0  # largest acceleration of the point by turning: |r|² times the inverse inertia's trace
+    for a in range(3):
+        axis = k.vec3(0.0)
+        axis[a] = 1.0
+        turned += inertia_times(inertia[body], axis)[a]
+    own = m.boundary_volume[i] * k.sqrt(frame[body].inv_mass + k.dot(r, r) * turned)
+    x = placed[i]
+    sum = 0.0
+    for n in range(count[group]):
+        there = place[neighbour[group, n]]
+        gap = there.x - x
+        gap_sq = k.dot(gap, gap)
+        sum -= there.volume * slope(gap_sq, support) * k.sqrt(gap_sq)
+    mobility[i] = own
+    size[i] = k.vec3(own * sum)
+
+
+@k.kernel
+def yield_bodies(
+    start: k.array(dtype=int), size: k.array(dtype=k.vec3), answer: k.array(dtype=BodyVelocity, layout="rows")
+):
+    """The sum of `size` over the points of each body."""
+    i = k.tid()
+    sum = k.vec3(0.0)
+    for j in range(start[i], start[i + 1]):
+        sum += size[j]
+    answer[i].v = sum
+
+
+@k.kernel
+def spread_yield(
+    m: Model,
+    answer: k.array(dtype=BodyVelocity, layout="rows"),
+    mobility: k.array(dtype=float),
+    density: float,
+    slot: k.array(dtype=int),
+    points: int,
+    row: k.array(dtype=float),
+):
+    i = k.tid()
+    row[points + slot[i]] = mobility[i] * answer[m.boundary_body[i]].v.x * density
+
+
+@k.kernel(shape="lanes", lanes=GROUP)
+def add_yield(
+    place: k.array(dtype=Place, layout="rows"),
+    neighbour: k.array(dtype=int, ndim=2),
+    count: k.array(dtype=int),
+    support: float,
+    nparticle: int,
+    nfluid: int,
+    row: k.array(dtype=float),
+    factor: k.array(dtype=float, layout="planes"),
+):
+    """factor = 1 / max(D, YIELD of what the bodies near a particle give way when all around them press); its sign
+    stays."""
+    group, lane = k.tid()
+    i = group * GROUP + lane
+    if i >= nparticle:
+        return
+    x = place[i].x
+    sum = 0.0
+    for n in range(count[group]):
+        j = neighbour[group, n]
+        gap = x - place[j].x
+        gap_sq = k.dot(gap, gap)
+        sum -= k.select(j < nfluid, 0.0, row[j]) * slope(gap_sq, support) * k.sqrt(gap_sq)
+    factor[i] = factor[i] / k.select_max(1.0, YIELD * k.abs(factor[i]) * sum)
+
+
 @k.kernel
 def push_bodies(
     m: Model,
@@ -265,6 +359,8 @@ class FluidBodies:
         self._count = zeros(self._groups, dtype=int, device=device)
         self._force = zeros(n, dtype=k.vec3, device=device)
         self._size = zeros(n, dtype=k.vec3, device=device)
+        self._mobility = zeros(n, dtype=float, device=device)
+        self._density = float(model.fluid_density.numpy().max(initial=0.0))
         self._answer = zeros(nbody, dtype=BodyVelocity, device=device, layout="rows")
         self._bounds = Bounds(max(n, 1), device)
         self._drags = bool(np.any(model.fluid_wall_viscosity.numpy() > 0.0))
@@ -325,6 +421,29 @@ class FluidBodies:
             answer_points, self.npoint, self.model, near.pose, self._answer, near.slot, near.nfluid, near.velocity,
             keep, time, moved,
         )  # fmt: skip
+
+    def soften(self, factor: Any, rows: Any) -> None:
+        """Takes what bodies give way into `factor`, the inverse diagonal of the pressure solve. rows: scratch, 0 in the
+        end; what `fastest` reads is lost until the next `move`.
+
+        A body answers the pressure of all particles around it, which a particle's own D knows nothing of: Jacobi's
+        iterations then explode where bodies are light or have few points. The sum of a row's absolute values
+        (Gershgorin) bounds what the body does; YIELD of it was enough for boxes of a hundredth of the fluid's density.
+        """
+        near, bodies = self.near, self.rows
+        self._launch(
+            yield_points, (self._groups, GROUP), self.model, near.place, near.placed, near.pose, bodies.frame,
+            bodies.inertia, self._list, self._count, near.support, self.npoint, self._mobility, self._size,
+        )  # fmt: skip
+        self._launch(yield_bodies, self._nbody, self._start, self._size, self._answer)
+        self._launch(
+            spread_yield, self.npoint, self.model, self._answer, self._mobility, self._density, near.slot, near.nfluid,
+            rows,
+        )  # fmt: skip
+        near.refresh(rows)
+        lists = [near.place, near.list, near.count, near.support, near.nparticle, near.nfluid]
+        near.sweep(add_yield, *lists, rows, factor)
+        rows.zero_()
 
     def drag(self, h: float) -> None:
         """Viscosity against solids, for h seconds, with the velocities of the last `move`."""

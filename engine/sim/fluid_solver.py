@@ -138,6 +138,13 @@ def mark_bad(s: State, bad: k.array(dtype=int)):
     bad[i] = 0 if k.isfinite(k.dot(x, x)) and k.isfinite(k.dot(v, v)) else 1
 
 
+@k.requires(lambda tid, s, excess: tid < s.particle_density.shape[0] and tid < excess.shape[0])
+@k.kernel
+def measure_compression(s: State, excess: k.array(dtype=float)):
+    i = k.tid()
+    excess[i] = k.select_max(s.particle_density[i] - 1.0, 0.0)
+
+
 @k.func
 def flows_out(m: Model, x: k.vec3) -> bool:
     """Whether a place is in an outflow, or outside a domain without walls."""
@@ -192,6 +199,9 @@ def move(
     s.particle_q[i] = x
 
 
+MOST_COMPRESSION, CROWDED_FRAMES = 0.1, 3  # mean excess of density that a fluid may have; a wave full of boxes has 0.01
+
+
 class FluidSolver:
     """Advances the particles of `state`, in as many steps as the CFL condition asks for.
 
@@ -225,7 +235,8 @@ class FluidSolver:
         if self.settings.vorticity > 0.0:
             self._confinement = Confinement(state, self.near, self.settings.vorticity)
         self.stats = FluidStats(particles=n)
-        self._frame = 0
+        self._frame = self._crowded = 0
+        self._compression = 0.0
         self._check_finite()
 
     def _choose_viscosity(self) -> ImplicitViscosity | None:
@@ -278,6 +289,7 @@ class FluidSolver:
         self.stats = FluidStats(particles=self.nparticle)
         self._frame, self._time = frame, time
         self._sweep(mark_bad, self.state, self._flags[1])
+        self._check_compression()
         self._flags[0].zero_()
         self._flags[2].zero_()
         self._count_flags()
@@ -415,6 +427,19 @@ class FluidSolver:
             self.near.remove(self._flags[2], gone)
             self.stats.removed += gone
             self._fit()
+
+    def _check_compression(self) -> None:
+        """Raises SimulationError for a fluid that is squeezed more in each frame: there is no room for it, and what the
+        solves cannot take out of it would soon make it faster than any step can follow."""
+        before, stats = self._compression, self.stats
+        self._sweep(measure_compression, self.state, self._errors)
+        sum_rows(self._error, self._sum, self.nparticle)
+        self._compression = stats.compression = float(self._sum.numpy()[0]) / max(self.nparticle, 1)
+        crowded = self._frame > 0 and stats.compression > max(MOST_COMPRESSION, before) and not self.settings.filled
+        self._crowded = self._crowded + 1 if crowded else 0
+        if self._crowded >= CROWDED_FRAMES:
+            reason = f"is {stats.compression:.0%} too high on average: the fluid has no room"
+            raise SimulationError("the fluid", "particle_density", self._frame, reason)
 
     def _check_finite(self) -> None:
         for name in ("particle_q", "particle_qd"):

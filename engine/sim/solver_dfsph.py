@@ -39,11 +39,17 @@ from engine.state.tables import State
 
 OMEGA = 0.5  # of the Jacobi iterations
 MOMENTUM = 0.5  # of Nesterov's: all of it needs a tenth fewer iterations, but takes swings out of droplets
+FILLED_OMEGA = 0.25  # where pressures may be negative: with 0.5 they explode once particles clump
 WARM_START = 0.5  # of the last pressure; all of it needs fewer iterations, but a tank at rest then stays restless
 # Most of the excess of relative density that a step takes back, so that particles placed too close do not explode; of
 # much excess a share, so that particles that were pressed into a wall come out of it.
 PUSH, PUSH_SHARE = 0.005, 0.1
-SPREAD = 0.1  # of particles in a filled domain, diameters × the way of the fastest one
+# Of particles in a filled domain (A of Lind et al. 2012), and the most that is stable, diameters squared: twice as much
+# is not.
+SPREAD, MOST_SPREAD = 1.0, 0.1
+# Least D, over the support squared: that of two particles 1.2 diameters apart; inside a fluid it is 1.7. A particle
+# between two solids, whose points it cannot move, has none, and its pressure would throw the next one away.
+LEAST_RESISTANCE = 0.2
 FEW_NEIGHBOURS = 20  # a particle with fewer is spray: no divergence is kept from it
 
 
@@ -92,7 +98,7 @@ def sum_neighbours(
     s.particle_density[i] = density * weight_scale(support)
     scale = slope_scale(support)
     resistance = (k.dot(total, total) + squares) * (scale * scale)
-    known = k.select(resistance > 1.0e-6, 1.0 / k.select_max(resistance, 1.0e-6), 0.0)
+    known = 1.0 / k.select_max(resistance, LEAST_RESISTANCE / (support * support))
     factor[i] = k.select(near < FEW_NEIGHBOURS, -known, known)
     if viscous == 1:
         drag[i] = sum * (-drag_scale(support) / m.fluid_density[fluid])
@@ -226,12 +232,15 @@ def correct_pressure(
 def spread(
     s: State,
     place: k.array(dtype=Place, layout="rows"),
+    velocity: k.array(dtype=Motion, layout="rows"),
     neighbour: k.array(dtype=int, ndim=2),
     count: k.array(dtype=int),
     support: float,
     length: float,
+    nfluid: int,
 ):
-    """Moves particles from where they are dense to where they are not (Lind et al. 2012); velocities stay.
+    """Moves particles from where they are dense to where they are not (Lind et al. 2012, eq. 20 and 25), and gives
+    them the velocity of where they then are: fluid does not move along.
 
     With pressures of both signs nothing else keeps them from lining up in pairs (the pairing of Monaghan 2000).
     """
@@ -249,7 +258,17 @@ def spread(
         gap_sq = k.dot(gap, gap)
         share = weight(gap_sq, support) / usual
         sum += gap * (there.volume * slope(gap_sq, support) * (1.0 + 0.2 * share * share * share * share))
-    s.particle_q[i] = s.particle_q[i] - sum * length
+    way = sum * -length
+    own = velocity[i].v
+    change = k.vec3(0.0)
+    for n in range(count[group]):
+        j = neighbour[group, n]
+        there = place[j]
+        gap = here - there.x
+        along = there.volume * slope(k.dot(gap, gap), support) * k.dot(gap, way)
+        change += (velocity[j].v - own) * k.select(j < nfluid, along, 0.0)
+    s.particle_q[i] = s.particle_q[i] + way
+    s.particle_qd[i] = s.particle_qd[i] + change
 
 
 @k.requires(lambda tid, values: tid < values.shape[0])
@@ -261,11 +280,14 @@ def subtract(values: k.array(dtype=float), amount: float):
 
 @k.requires(lambda tid, s, excess: tid < s.particle_q.shape[0] and tid < excess.shape[0])
 @k.kernel
-def find_excess(s: State, excess: k.array(dtype=float)):
-    """Relative density, less 1. What is too dense already is spread out over several steps."""
+def find_excess(s: State, free: int, excess: k.array(dtype=float)):
+    """Relative density, less 1. What is too dense already is spread out over several steps; where no surface is free,
+    what is not dense enough as well, and gently: `spread` does most of it."""
     i = k.tid()
     more = s.particle_density[i] - 1.0
-    excess[i] = k.select_min(more, k.select_max(PUSH, PUSH_SHARE * more))
+    share = PUSH_SHARE * more
+    taken = k.select_min(more, k.select_max(PUSH, share))
+    excess[i] = k.select(free == 1, taken, k.clamp(share, -PUSH, PUSH))
 
 
 class Dfsph(FluidSolver):
@@ -276,6 +298,7 @@ class Dfsph(FluidSolver):
         self._least = -math.inf if self.settings.filled else 0.0  # pressure
         viscosities = model.fluid_viscosity.numpy(), model.fluid_wall_viscosity.numpy()
         self._drags = self._viscosity is None and any(np.any(x > 0.0) for x in viscosities)
+        self._omega = FILLED_OMEGA if self.settings.filled else OMEGA
 
     def _reserve(self, room: int) -> None:
         super()._reserve(room)
@@ -294,6 +317,9 @@ class Dfsph(FluidSolver):
             near.sweep(sum_neighbours, self.model, self.state, near.place, near.velocity, *self._list(), self.support,
                          near.nfluid, int(self._drags), self._factor, self._drag)  # fmt: skip
         h = self._step_length(left)
+        if self._bodies:
+            with clock("density"):
+                self._bodies.soften(self._factor, self._push)
         if self._drags and self._bodies:
             self._bodies.drag(h)  # by the velocities that `sum_neighbours` saw
         if self.settings.solve_divergence:
@@ -305,7 +331,7 @@ class Dfsph(FluidSolver):
             self._solve_density(h, ahead + h)
         with clock("move"):
             if self.settings.filled:
-                self._spread(h)
+                self._spread(h, ahead + h)
             self._move(h)
         return h
 
@@ -319,7 +345,7 @@ class Dfsph(FluidSolver):
         self._balance(1.0)
         self._begin_pressure(s.particle_pressure_rate, WARM_START / h)
         limit = self.settings.divergence_error / h
-        count, error = self._iterate(1.0, h, OMEGA / h, 0, limit, 1)
+        count, error = self._iterate(1.0, h, self._omega / h, 0, limit, 1)
         self._take_velocities(h)
         self._sweep(store_pressure, self.model, s, self._push, h, s.particle_pressure_rate)
         stats.divergence_iterations += count
@@ -329,11 +355,11 @@ class Dfsph(FluidSolver):
     def _solve_density(self, h: float, ahead: float) -> None:
         s, stats = self.state, self.stats
         self._begin_velocities(ahead)
-        self._sweep(find_excess, s, self._source)
+        self._sweep(find_excess, s, int(not self.settings.filled), self._source)
         self._balance(h)
         self._begin_pressure(s.particle_pressure, WARM_START)
         limit = self.settings.density_error
-        count, error = self._iterate(h, h, OMEGA / (h * h), 1, limit, self.settings.least_iterations)
+        count, error = self._iterate(h, h, self._omega / (h * h), 1, limit, self.settings.least_iterations)
         self._press(1.0, h)  # with what the last iteration corrected: single particles that meet a wall need it
         self._take_velocities(h)
         self._sweep(store_pressure, self.model, s, self._push, 1.0, s.particle_pressure)
@@ -341,9 +367,11 @@ class Dfsph(FluidSolver):
         stats.density_error = error
         stats.unsolved += int(error > limit)
 
-    def _spread(self, h: float) -> None:
-        length = SPREAD * self.diameter * h * self._speed
-        self.near.sweep(spread, self.state, self.near.place, *self._list(), self.support, length)
+    def _spread(self, h: float, ahead: float) -> None:
+        self._begin_velocities(ahead)
+        length = self.diameter * min(SPREAD * h * self._speed, MOST_SPREAD * self.diameter)
+        self.near.sweep(spread, self.state, self.near.place, self.near.velocity, *self._list(), self.support, length,
+                        self.near.nfluid)  # fmt: skip
 
     def _begin_pressure(self, stored: Any, scale: float) -> None:
         self._sweep(begin_pressure, self.model, self.state, stored, scale, self._push, self._last)

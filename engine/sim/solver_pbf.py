@@ -27,7 +27,7 @@ from engine.state.model import Model
 from engine.state.tables import State
 
 OMEGA = 0.5  # of the Jacobi iterations
-PUSH, PUSH_SHARE = 0.005, 0.1  # as in solver_dfsph
+PUSH, PUSH_SHARE, LEAST_RESISTANCE = 0.005, 0.1, 0.2  # as in solver_dfsph
 
 
 @k.requires(lambda tid, s: tid < s.particle_q.shape[0])
@@ -71,9 +71,8 @@ def find_pressure(
     s.particle_density[i] = density
     excess = k.select_max(density - 1.0, 0.0)
     wanted = k.select_min(excess, k.select_max(PUSH, PUSH_SHARE * excess))
-    resistance = k.dot(total, total) + squares
-    pressure = k.select(resistance > 1.0e-6, strength * wanted / k.select_max(resistance, 1.0e-6), 0.0)
-    push[i] = m.fluid_density[s.particle_fluid[i]] * pressure
+    resistance = k.select_max(k.dot(total, total) + squares, LEAST_RESISTANCE / (support * support))
+    push[i] = m.fluid_density[s.particle_fluid[i]] * (strength * wanted / resistance)
     error[i] = wanted
 
 

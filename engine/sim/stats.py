@@ -25,6 +25,7 @@ class FluidStats:
     time_step: float = 0.0  # of the last one, s
     iterations: int = 0  # of the constant-density solves, all steps together
     density_error: float = 0.0
+    compression: float = 0.0  # mean of what densities are above that at rest, when the frame begins
     divergence_iterations: int = 0
     divergence_error: float = 0.0  # per step
     viscosity_iterations: int = 0  # of the implicit solves

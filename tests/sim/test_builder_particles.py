@@ -102,3 +102,53 @@ def test_particles_outside_the_domain_and_inside_solids_are_named():
     b.add_particles([(0.9, 0.9, 0.9), (0.1, 0.0, 0.2)], fluid=0)
     with pytest.raises(SceneError, match="particle 126: .* inside the solid 'rock'"):
         b.finalize()
+
+
+def blocks(b, *ways) -> np.ndarray:
+    """Particles of blocks of half a metre, each moved by one of `ways`."""
+    fluid = b.add_fluid()
+    for way in ways:
+        b.add_fluid_block(np.zeros(3) + way, np.full(3, 0.5) + way, fluid)
+    return b.finalize().particle_q.numpy().astype(float)
+
+
+@pytest.mark.parametrize("way", [(0.2, 0, 0), (0.23, 0.04, -0.31), (0, 0, 0), (3, 0, 0)])
+def test_boxes_full_of_fluid_leave_room_for_each_other(way):
+    b = ModelBuilder()
+    b.set_particle_radius(0.05)
+    q = blocks(b, (0, 0, 0), way)
+    apart = np.linalg.norm(q[:, None] - q, axis=2) + 9.0 * np.eye(len(q))
+    assert apart.min() > 1.59 * 0.05
+    alone = np.array([not ((x > 0) & (x < 0.5)).all() for x in q])  # beside the first block at least
+    gap = np.abs(q - 0.25).max(axis=1) - 0.25
+    assert (~alone).sum() == 125 and ((gap > 0.1).sum() > 0 or way == (0, 0, 0))
+
+
+def test_overlaps_are_named():
+    b = ModelBuilder()
+    b.set_particle_radius(0.05)
+    b.set_domain((0, 0, 0), (1, 1, 1))
+    b.add_particles([(0.1, 0.1, 0.1), (0.3, 0.3, 0.3), (0.6, 0.5, 0.5), (0.3, 0.3, 0.3)], fluid=b.add_fluid())
+    with pytest.raises(SceneError, match=r"particle 3: at \(0.3, 0.3, 0.3\) is where another one is"):
+        b.finalize()
+    b = ModelBuilder()
+    b.set_particle_radius(0.05)
+    b.add_shape_sphere(-1, ((0.5, 0.5, 0.5), (0, 0, 0, 1)), 0.2, label="rock")
+    b.add_emitter(b.add_fluid(), (0.5, 0.5, 0.71), (0, 0, 1), 0.2)
+    b.finalize()
+    b.add_emitter(0, (0.5, 0.3, 0.5), (0, 0, 1), 0.2)
+    with pytest.raises(SceneError, match="emitter 1: .* of its 9 particles start inside the solid 'rock'"):
+        b.finalize()
+
+
+@pytest.mark.parametrize(("walls", "periodic"), [(True, ""), (True, "x"), (False, "xyz")])
+def test_more_particles_than_a_closed_domain_has_room_for_are_refused(walls, periodic, rng):
+    for number in (1000, 1002):
+        b = ModelBuilder()
+        b.set_particle_radius(0.05)
+        b.set_domain((0, 0, 0), (1, 1, 1), walls, periodic=periodic)
+        b.add_particles(rng.uniform(0, 1, (number, 3)), fluid=b.add_fluid())
+        if number == 1000:
+            b.finalize()
+    with pytest.raises(SceneError, match="domain: has room for 1000 particles, there are 1002"):
+        b.finalize()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine.config import config
-from engine.errors import SceneError
+from engine.errors import SceneError, SimulationError
 from engine.geom.pose import quat_to_matrix
 from engine.geom.shape_distance import signed_distance
 from engine.geom.shapes import ShapeType
@@ -178,6 +178,41 @@ def test_walls_stand_still_behind_bodies_that_move():
         assert not fluid._moved.numpy()["v"][rows[walls]].any()
         assert (fluid.near.velocity.numpy()["v"][rows[~walls], 0] > 2.9).all()
     assert moved > 0 and clamped == 0
+
+
+def immersed(density: float, radius: float) -> Simulation:
+    """A ball in the middle of a tank of water."""
+    b = ModelBuilder()
+    b.set_particle_radius(0.05)
+    b.set_domain((0, 0, 0), (1, 0.5, 1))
+    b.add_shape_sphere(b.add_body(((0.5, 0.25, 0.2), (0, 0, 0, 1))), None, radius, density=density)
+    b.add_fluid_block((0, 0, 0), (1, 0.5, 0.4), viscosity=1e-3)
+    return Simulation(b.finalize(), dt=1 / 60)
+
+
+@pytest.mark.parametrize(("density", "radius"), [(1000.0, 0.045), (100.0, 0.045), (5.0, 0.12), (50.0, 0.2)])
+def test_bodies_that_start_in_the_water_do_not_explode(density, radius):
+    """Small and light ones move more than the particle that presses on them: the solve has to know."""
+    sim = immersed(density, radius)
+    for _ in range(6):
+        sim.step()
+        assert sim.stats.fluid.density_error < 2e-3
+    assert np.abs(sim.state.particle_qd.numpy()).max() < 4.0 and np.abs(sim.state.body_qd.numpy()[0, :3]).max() < 4.0
+
+
+def test_a_fluid_that_is_squeezed_is_reported():
+    """A lid that no water can pass presses it into less room than it needs."""
+    b = ModelBuilder()
+    b.set_particle_radius(0.05)
+    b.set_domain((0, 0, 0), (1, 0.5, 1))
+    b.add_fluid_block((0, 0, 0), (1, 0.5, 0.4))
+    lid = b.add_body(((0.5, 0.25, 0.45), (0, 0, 0, 1)), kinematic=True, linear_velocity=(0, 0, -1))
+    b.add_shape_box(lid, None, 0.48, 0.24, 0.05)
+    sim = Simulation(b.finalize(), dt=1 / 60)
+    with pytest.raises(SimulationError, match="particle_density of body 'the fluid' is .*% too high on average"):
+        for _ in range(5):
+            sim.step()
+    assert sim.stats.fluid.compression > 0.1
 
 
 def test_boxes_full_of_fluid_leave_room_for_solids():
