@@ -264,3 +264,30 @@ def test_the_emulated_gpu_gives_the_bits_of_the_cpu():
         sim.step()
         hashes.append(sim.hash())
     assert hashes[0] == hashes[1]
+
+
+@pytest.mark.soak
+def test_a_wave_full_of_boxes_for_a_thousand_frames():
+    """What scenes/fluid_rigid.usda shows, with fewer of both: nothing is lost, nothing explodes."""
+    radius, size = 0.04, np.array([2.4, 0.8, 1.2])
+    b = ModelBuilder()
+    b.set_particle_radius(radius)
+    b.set_domain((0, 0, 0), size)
+    b.add_fluid_block((0, 0, 0), (0.8, 0.8, 0.8), viscosity=1e-3)
+    s = np.sqrt(0.5)
+    for place, turn in (((0, 0, 0), (0, 0, 0, 1)), ((0, 0, 0), (0, s, 0, s)), ((2.4, 0, 0), (0, -s, 0, s)),
+                        ((0, 0, 0), (-s, 0, 0, s)), ((0, 0.8, 0), (s, 0, 0, s))):  # fmt: skip
+        b.add_shape_plane(-1, (place, turn))
+    for n in range(18):
+        at = (1.0 + 0.22 * (n % 6), 0.2 + 0.2 * (n // 6), 0.12)
+        b.add_shape_box(b.add_body((at, (0, 0, 0, 1))), None, 0.08, 0.08, 0.08, density=200.0 + 100.0 * (n % 9))
+    sim = Simulation(b.finalize(), dt=1 / 60)
+    for _ in range(1000):
+        sim.step()
+        q, x = sim.state.body_q.numpy(), sim.state.particle_q.numpy()
+        assert np.isfinite(q).all() and np.isfinite(sim.state.body_qd.numpy()).all()
+        assert (x >= 0).all() and (x <= size.astype(np.float32)).all()
+        assert (q[:, :3] > -0.1).all() and (q[:, :2] < size[:2] + 0.1).all()
+    assert np.abs(sim.state.particle_qd.numpy()).max() < 2.0  # it has come to rest
+    light = q[:, 2][[n for n in range(18) if 200 + 100 * (n % 9) < 600]]
+    assert light.mean() > 0.2  # wood swims
